@@ -1,0 +1,206 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ * See file LICENSE for terms.
+ */
+
+#ifndef UCT_IPC_CACHE_H_
+#define UCT_IPC_CACHE_H_
+
+#include "ipc_region.h"
+
+#include <ucs/datastruct/khash.h>
+#include <ucs/type/status.h>
+
+#include <pthread.h>
+#include <sys/types.h>
+
+
+/**
+ * @file ipc_cache.h
+ * @brief The importer's cache: the regions of all peers of this process.
+ *
+ * How memory is attached, and how a free is noticed, is the business of the GPU
+ * module, which embeds @ref uct_ipc_region_t and provides
+ * @ref uct_ipc_cache_ops_t.
+ *
+ * The rules:
+ *  1. One read-write lock protects the spaces, their page tables and lists. It
+ *     is the innermost lock: nothing that may block is called under it, least
+ *     of all a GPU runtime, whose handler thread takes it.
+ *  2. A region in a table may already be dead; whoever finds it so under the
+ *     write lock may unlink it in place of the one who has claimed it.
+ *  3. A region is used through a pin only, see ipc_region.h.
+ */
+
+
+/** A peer's address space on one device: keys name addresses within it. */
+typedef struct uct_ipc_space_id {
+    uint64_t pid_ns; /**< PID namespace of the owner */
+    pid_t    pid;    /**< Owner's pid, in that namespace */
+    int      dev;    /**< Device number, as the owner counts */
+} uct_ipc_space_id_t;
+
+
+/** Regions of one address space. */
+typedef struct uct_ipc_space {
+    uct_ipc_space_id_t id;
+    ucs_pgtable_t      pgtable; /**< By remote address */
+    ucs_list_link_t    regions; /**< All of them */
+} uct_ipc_space_t;
+
+
+/** What a GPU module does with a region. */
+typedef struct uct_ipc_cache_ops {
+    /** @return Nonzero if @a region is the mapping of @a key. The only one that
+     *          is called under the lock. */
+    int  (*match)(const uct_ipc_region_t *region, const void *key);
+
+    /** Detach the mapping: called exactly once for each region. */
+    void (*detach)(uct_ipc_region_t *region);
+
+    /** Release the lifetime channel, if the region has one: called exactly
+     *  once, unless a handler owns the channel. */
+    void (*release_channel)(uct_ipc_region_t *region);
+
+    /** Free the record. */
+    void (*free)(uct_ipc_region_t *region);
+} uct_ipc_cache_ops_t;
+
+
+static UCS_F_ALWAYS_INLINE khint_t
+uct_ipc_space_id_hash(uct_ipc_space_id_t id)
+{
+    return kh_int64_hash_func(id.pid_ns ^ ((uint64_t)id.pid << 32) ^
+                              (uint64_t)id.dev);
+}
+
+static UCS_F_ALWAYS_INLINE int
+uct_ipc_space_id_equal(uct_ipc_space_id_t id1, uct_ipc_space_id_t id2)
+{
+    return (id1.pid == id2.pid) && (id1.dev == id2.dev) &&
+           (id1.pid_ns == id2.pid_ns);
+}
+
+KHASH_TYPE(uct_ipc_space, uct_ipc_space_id_t, uct_ipc_space_t*);
+
+
+/** Cache of imported regions. */
+typedef struct uct_ipc_cache {
+    const uct_ipc_cache_ops_t *ops;
+    pthread_rwlock_t          lock;    /**< Protects all below, see rule 1 */
+    khash_t(uct_ipc_space)    spaces;
+} uct_ipc_cache_t;
+
+
+/** Initializer of a cache in static memory, where it can outlive everything
+ *  that a late handler may touch. */
+#define UCT_IPC_CACHE_INITIALIZER(_ops) \
+    { \
+        .ops    = (_ops), \
+        .lock   = PTHREAD_RWLOCK_INITIALIZER, \
+        .spaces = KHASH_STATIC_INITIALIZER \
+    }
+
+
+/** Which regions @ref uct_ipc_cache_purge takes. NULL argument: all. */
+typedef int (*uct_ipc_cache_purge_filter_t)(const uct_ipc_space_id_t *space_id,
+                                            const uct_ipc_region_t *region,
+                                            const void *arg);
+
+
+/**
+ * Initialize the common part of a region: pinned once for the caller and with
+ * one reference, that of the mapping.
+ *
+ * @param [out] region       Region to initialize.
+ * @param [in]  address      Remote address of the allocation.
+ * @param [in]  length       Length in bytes; address + length has been checked
+ *                           against overflow with room for alignment.
+ * @param [in]  mapped_addr  Local address of the mapping.
+ */
+void uct_ipc_region_init(uct_ipc_region_t *region, uintptr_t address,
+                         size_t length, void *mapped_addr);
+
+
+/**
+ * Find the region of a key.
+ *
+ * @param [in] cache     Cache to search.
+ * @param [in] space_id  Address space of the key.
+ * @param [in] address   Remote address of the allocation.
+ * @param [in] key       Passed to ops->match().
+ *
+ * @return Region, pinned and with one reference for the caller, or NULL.
+ */
+uct_ipc_region_t *
+uct_ipc_cache_find(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
+                   uintptr_t address, const void *key);
+
+
+/**
+ * Insert a region. Regions that overlap are claimed: their memory was freed
+ * without notice, or the address would not have been given out again.
+ *
+ * @param [in]  cache     Cache to insert to.
+ * @param [in]  space_id  Address space of the region.
+ * @param [in]  region    New region, from @ref uct_ipc_region_init.
+ * @param [in]  key       Key of the region, passed to ops->match().
+ * @param [out] found_p   Filled with @a region, or with the region that another
+ *                        thread has inserted for the same key meanwhile, pinned
+ *                        and with one reference for the caller, in which case
+ *                        @a region remains the caller's.
+ *
+ * @return UCS_OK, or an error, in which case @a region remains the caller's.
+ */
+ucs_status_t
+uct_ipc_cache_insert(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
+                     uct_ipc_region_t *region, const void *key,
+                     uct_ipc_region_t **found_p);
+
+
+/**
+ * Claim a region: take it out of the table, and detach it now or when its last
+ * pin goes. May be called from any thread, also from a handler. The caller
+ * holds a reference.
+ *
+ * @return Nonzero if this call has claimed it, 0 if it was dead already.
+ */
+int uct_ipc_cache_claim(uct_ipc_cache_t *cache, uct_ipc_region_t *region);
+
+
+/**
+ * Claim every region that the filter takes.
+ *
+ * @return Number of regions claimed.
+ */
+unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache,
+                             uct_ipc_cache_purge_filter_t filter,
+                             const void *arg);
+
+
+/** Detach the mapping and drop its reference, after the life word has said that
+ *  the caller is the one to do it. */
+void uct_ipc_cache_detach(uct_ipc_cache_t *cache, uct_ipc_region_t *region);
+
+
+/** Drop a reference of a region. */
+static UCS_F_ALWAYS_INLINE void
+uct_ipc_cache_put(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
+{
+    if (uct_ipc_region_unref(region)) {
+        cache->ops->free(region);
+    }
+}
+
+
+/** Take back a pin, and detach the mapping if it was the last pin of a dead
+ *  region. */
+static UCS_F_ALWAYS_INLINE void
+uct_ipc_cache_unpin(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
+{
+    if (uct_ipc_region_unpin(region)) {
+        uct_ipc_cache_detach(cache, region);
+    }
+}
+
+#endif
