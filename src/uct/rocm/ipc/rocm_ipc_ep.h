@@ -1,0 +1,41 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ * See file LICENSE for terms.
+ */
+
+#ifndef UCT_ROCM_IPC_EP_H_
+#define UCT_ROCM_IPC_EP_H_
+
+#include "rocm_ipc_iface.h"
+
+#include <ucs/type/class.h>
+
+
+/** Endpoint to one peer */
+typedef struct uct_rocm_ipc_ep {
+    uct_base_ep_t              super;
+    pid_t                      remote_pid;
+    uct_rocm_ipc_flush_scope_t scope;
+} uct_rocm_ipc_ep_t;
+
+
+UCS_CLASS_DECLARE_NEW_FUNC(uct_rocm_ipc_ep_t, uct_ep_t, const uct_ep_params_t*);
+UCS_CLASS_DECLARE_DELETE_FUNC(uct_rocm_ipc_ep_t, uct_ep_t);
+
+
+ucs_status_t
+uct_rocm_ipc_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
+                          uint64_t remote_addr, uct_rkey_t rkey,
+                          uct_completion_t *comp);
+
+
+ucs_status_t
+uct_rocm_ipc_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
+                          uint64_t remote_addr, uct_rkey_t rkey,
+                          uct_completion_t *comp);
+
+
+ucs_status_t uct_rocm_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags,
+                                   uct_completion_t *comp);
+
+#endif
