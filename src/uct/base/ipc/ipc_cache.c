@@ -282,6 +282,7 @@ uct_ipc_cache_insert(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
                      uct_ipc_region_t *region, const void *key,
                      uct_ipc_region_t **found_p)
 {
+    uct_ipc_region_t *found;
     uct_ipc_space_t *space;
     ucs_list_link_t taken;
     ucs_status_t status;
@@ -297,14 +298,17 @@ uct_ipc_cache_insert(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
 
     /* Closed race: since the lock is not held while memory is attached, another
      * thread may have attached the same memory meanwhile */
-    *found_p = uct_ipc_cache_pin_match(cache, space, region->super.start, key);
-    if (*found_p != NULL) {
-        status = UCS_OK;
+    found = uct_ipc_cache_pin_match(cache, space, region->super.start, key);
+    if (found != NULL) {
+        *found_p = found;
+        status   = UCS_OK;
         goto out_unlock;
     }
 
-    *found_p = region;
-    status   = uct_ipc_cache_link(space, region, &taken);
+    status = uct_ipc_cache_link(space, region, &taken);
+    if (status == UCS_OK) {
+        *found_p = region;
+    }
     uct_ipc_cache_space_put(cache, space);
 
 out_unlock:
@@ -313,32 +317,51 @@ out_unlock:
     return status;
 }
 
-unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache,
-                             uct_ipc_cache_purge_filter_t filter,
-                             const void *arg)
+/* Called under the write lock */
+static void
+uct_ipc_cache_take_space(uct_ipc_cache_t *cache, uct_ipc_space_t *space,
+                         int unwatched_only, ucs_list_link_t *taken)
 {
     uct_ipc_region_t *region, *tmp;
+
+    ucs_list_for_each_safe(region, tmp, &space->regions, list) {
+        if (!unwatched_only || !uct_ipc_region_is_watched(region)) {
+            uct_ipc_cache_take(region, taken);
+        }
+    }
+
+    uct_ipc_cache_space_put(cache, space);
+}
+
+unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache)
+{
     uct_ipc_space_t *space;
     ucs_list_link_t taken;
-    khiter_t iter;
 
     ucs_list_head_init(&taken);
 
     pthread_rwlock_wrlock(&cache->lock);
-    for (iter = kh_begin(&cache->spaces); iter != kh_end(&cache->spaces);
-         ++iter) {
-        if (!kh_exist(&cache->spaces, iter)) {
-            continue;
-        }
+    kh_foreach_value(&cache->spaces, space, {
+        uct_ipc_cache_take_space(cache, space, 0, &taken);
+    })
+    pthread_rwlock_unlock(&cache->lock);
 
-        space = kh_val(&cache->spaces, iter);
-        ucs_list_for_each_safe(region, tmp, &space->regions, list) {
-            if ((filter == NULL) || filter(&space->id, region, arg)) {
-                uct_ipc_cache_take(region, &taken);
-            }
+    return uct_ipc_cache_finish_taken(cache, &taken);
+}
+
+unsigned uct_ipc_cache_purge_unwatched(uct_ipc_cache_t *cache, pid_t pid)
+{
+    uct_ipc_space_t *space;
+    ucs_list_link_t taken;
+
+    ucs_list_head_init(&taken);
+
+    pthread_rwlock_wrlock(&cache->lock);
+    kh_foreach_value(&cache->spaces, space, {
+        if (space->id.pid == pid) {
+            uct_ipc_cache_take_space(cache, space, 1, &taken);
         }
-        uct_ipc_cache_space_put(cache, space);
-    }
+    })
     pthread_rwlock_unlock(&cache->lock);
 
     return uct_ipc_cache_finish_taken(cache, &taken);

@@ -24,9 +24,10 @@
  * @ref uct_ipc_cache_ops_t.
  *
  * The rules:
- *  1. One read-write lock protects the spaces, their page tables and lists. It
- *     is the innermost lock: nothing that may block is called under it, least
- *     of all a GPU runtime, whose handler thread takes it.
+ *  1. One read-write lock protects the spaces, their page tables and lists. No
+ *     GPU runtime is called under it: the runtime's handler thread takes it,
+ *     and an attach can block for as long as the owner lives. Host memory is
+ *     allocated and released under it.
  *  2. A region in a table may already be dead; whoever finds it so under the
  *     write lock may unlink it in place of the one who has claimed it.
  *  3. A region is used through a pin only, see ipc_region.h.
@@ -102,12 +103,6 @@ typedef struct uct_ipc_cache {
     }
 
 
-/** Which regions @ref uct_ipc_cache_purge takes. NULL argument: all. */
-typedef int (*uct_ipc_cache_purge_filter_t)(const uct_ipc_space_id_t *space_id,
-                                            const uct_ipc_region_t *region,
-                                            const void *arg);
-
-
 /**
  * Initialize the common part of a region: pinned once for the caller and with
  * one reference, that of the mapping.
@@ -169,13 +164,23 @@ int uct_ipc_cache_claim(uct_ipc_cache_t *cache, uct_ipc_region_t *region);
 
 
 /**
- * Claim every region that the filter takes.
+ * Claim all regions.
  *
- * @return Number of regions claimed.
+ * @return Number of regions taken out of the tables.
  */
-unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache,
-                             uct_ipc_cache_purge_filter_t filter,
-                             const void *arg);
+unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache);
+
+
+/**
+ * Claim the regions of one peer which no handler watches. The time it takes
+ * grows with the number of spaces, and of that peer's regions.
+ *
+ * @param [in] cache  Cache to purge.
+ * @param [in] pid    Process id of the peer, in any namespace.
+ *
+ * @return Number of regions taken out of the tables.
+ */
+unsigned uct_ipc_cache_purge_unwatched(uct_ipc_cache_t *cache, pid_t pid);
 
 
 /** Detach the mapping and drop its reference, after the life word has said that

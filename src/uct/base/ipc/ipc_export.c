@@ -289,14 +289,16 @@ ucs_status_t uct_ipc_export_table_init(uct_ipc_export_table_t *table,
     return ucs_spinlock_init(&table->lock, 0);
 }
 
+void uct_ipc_export_table_purge(uct_ipc_export_table_t *table)
+{
+    uct_ipc_export_table_retire(table, 0, UINTPTR_MAX);
+    uct_ipc_export_table_reap_until(table, UCS_TIME_INFINITY);
+}
+
 void uct_ipc_export_table_cleanup(uct_ipc_export_table_t *table)
 {
-    ucs_assert(table->pending == NULL);
+    ucs_assert((table->live == NULL) && (table->pending == NULL));
+    ucs_assert(ucs_queue_is_empty(&table->retired));
 
-    ucs_spin_lock(&table->lock);
-    uct_ipc_export_table_retire_range(table, 0, UINTPTR_MAX);
-    ucs_spin_unlock(&table->lock);
-
-    uct_ipc_export_table_reap_until(table, UCS_TIME_INFINITY);
     ucs_spinlock_destroy(&table->lock);
 }

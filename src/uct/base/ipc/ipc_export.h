@@ -118,9 +118,13 @@ ucs_status_t uct_ipc_export_table_init(uct_ipc_export_table_t *table,
 
 /**
  * Withdraw and destroy all exports: importers are told that the memory is gone.
- * The table must be initialized again before its next use.
- *
- * @note No other thread may use the table meanwhile.
+ * The table can be used further.
+ */
+void uct_ipc_export_table_purge(uct_ipc_export_table_t *table);
+
+
+/**
+ * Release a table which was purged and which nobody uses any more.
  */
 void uct_ipc_export_table_cleanup(uct_ipc_export_table_t *table);
 

@@ -54,17 +54,17 @@ enum {
 
 /** Common part of the record of one mapping. */
 typedef struct uct_ipc_region {
-    ucs_pgt_region_t super;       /**< Remote address range */
-    uint32_t         life;        /**< The atomic word */
-    uint32_t         refcount;    /**< Atomic */
-    void             *space;      /**< Where it is linked, or NULL; under the
-                                       lock of the cache */
-    int              owner_freed; /**< The owner is known to have freed the
-                                       memory; set before DEAD, never cleared */
+    ucs_pgt_region_t super;        /**< Remote address range */
+    uint32_t         life;         /**< The atomic word */
+    uint32_t         refcount;     /**< Atomic */
+    void             *space;       /**< Where it is linked, or NULL; under the
+                                        lock of the cache */
+    int              owner_freed;  /**< The owner is known to have freed the
+                                        memory; set before DEAD */
     void             *mapped_addr; /**< Local address of the remote base */
-    ucs_list_link_t  list;        /**< In the list of its space; after it was
-                                       unlinked, of whoever did that */
-    unsigned         todo;        /**< Set by whoever has unlinked it */
+    ucs_list_link_t  list;         /**< In the list of its space; after it was
+                                        unlinked, of whoever did that */
+    unsigned         todo;         /**< Set by whoever has unlinked it */
 } uct_ipc_region_t;
 
 
@@ -156,10 +156,10 @@ static UCS_F_ALWAYS_INLINE int uct_ipc_region_watch(uct_ipc_region_t *region)
         if (life & UCT_IPC_REGION_DEAD) {
             return 0;
         }
-        /* Release: the handler sees the region as it was when it was armed */
+        /* Relaxed: the runtime orders the arming before the handler */
     } while (!__atomic_compare_exchange_n(&region->life, &life,
                                           life | UCT_IPC_REGION_WATCHED, 1,
-                                          __ATOMIC_RELEASE, __ATOMIC_RELAXED));
+                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
 
     return 1;
 }
@@ -178,6 +178,16 @@ static UCS_F_ALWAYS_INLINE int uct_ipc_region_unwatch(uct_ipc_region_t *region)
                                        __ATOMIC_ACQ_REL);
 
     return !!(life & UCT_IPC_REGION_DEAD);
+}
+
+
+/** @return Nonzero if an async handler owns the lifetime channel, or has owned
+ *          it. Stable for a region which is not being armed. */
+static UCS_F_ALWAYS_INLINE int
+uct_ipc_region_is_watched(const uct_ipc_region_t *region)
+{
+    return !!(__atomic_load_n(&region->life, __ATOMIC_RELAXED) &
+              UCT_IPC_REGION_WATCHED);
 }
 
 

@@ -15,7 +15,9 @@
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/sys.h>
 
+#include <inttypes.h>
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -24,6 +26,14 @@ struct uct_rocm_ipc_rkey_past {
     uct_rocm_ipc_rkey_past_t *next;
     uct_rocm_ipc_region_t    *region;
 };
+
+
+/* What is imported */
+typedef struct uct_rocm_ipc_import {
+    const uct_rocm_ipc_key_t *key;
+    int                      with_signal; /* Attach the lifetime signal */
+    uct_ipc_space_id_t       space_id;    /* Unused without the cache */
+} uct_rocm_ipc_import_t;
 
 
 /* Number of endpoints to each peer */
@@ -52,6 +62,7 @@ static struct {
     pthread_mutex_t             lock;
     unsigned                    open_count;    /* Memory domains */
     pid_t                       pid;           /* Process which opened it */
+    int                         at_exit;       /* Purge is registered */
     int                         signal_import; /* For uct_rkey_ptr() */
     khash_t(uct_rocm_ipc_peers) peers;
 } uct_rocm_ipc_users = {
@@ -61,17 +72,18 @@ static struct {
 };
 
 
+/* A region without a signal is not what an importer looks for who wants one */
 static int uct_rocm_ipc_region_match(const uct_ipc_region_t *ipc_region,
                                      const void *arg)
 {
     const uct_rocm_ipc_region_t *region =
             ucs_derived_of(ipc_region, uct_rocm_ipc_region_t);
-    const uct_rocm_ipc_key_t *key       = arg;
+    const uct_rocm_ipc_import_t *import = arg;
+    const uct_rocm_ipc_key_t *key       = import->key;
 
-    /* The handle of new memory at an old address differs. The signal is
-     * compared as well, should a runtime ever give the same handle again. */
     return !memcmp(&region->handle, &key->ipc, sizeof(key->ipc)) &&
-           !memcmp(&region->signal_handle, &key->signal, sizeof(key->signal));
+           !memcmp(&region->signal_handle, &key->signal, sizeof(key->signal)) &&
+           (region->has_signal || !import->with_signal);
 }
 
 static void uct_rocm_ipc_region_detach(uct_ipc_region_t *ipc_region)
@@ -86,28 +98,48 @@ static void uct_rocm_ipc_region_detach(uct_ipc_region_t *ipc_region)
     }
 }
 
+/* Returns nonzero if the caller may read the signal until it leaves it */
+static int uct_rocm_ipc_region_enter_signal(uct_rocm_ipc_region_t *region)
+{
+    uint32_t users;
+
+    if (!region->has_signal) {
+        return 0;
+    }
+
+    users = __atomic_load_n(&region->signal_users, __ATOMIC_RELAXED);
+    do {
+        if (users == 0) {
+            return 0; /* Destroyed */
+        }
+    } while (!__atomic_compare_exchange_n(&region->signal_users, &users,
+                                          users + 1, 1, __ATOMIC_RELAXED,
+                                          __ATOMIC_RELAXED));
+    return 1;
+}
+
+static void uct_rocm_ipc_region_leave_signal(uct_rocm_ipc_region_t *region)
+{
+    /* Release and acquire: all reads come before the signal is destroyed */
+    if (__atomic_sub_fetch(&region->signal_users, 1, __ATOMIC_ACQ_REL) == 0) {
+        uct_rocm_ipc_signal_destroy(region->signal);
+    }
+}
+
+/* The owner of the signal has no more use for it */
 static void uct_rocm_ipc_region_release_channel(uct_ipc_region_t *ipc_region)
 {
     uct_rocm_ipc_region_t *region = ucs_derived_of(ipc_region,
                                                    uct_rocm_ipc_region_t);
 
     if (region->has_signal) {
-        uct_rocm_ipc_signal_destroy(region->signal);
+        uct_rocm_ipc_region_leave_signal(region);
     }
 }
 
 static void uct_rocm_ipc_region_free(uct_ipc_region_t *ipc_region)
 {
     ucs_free(ucs_derived_of(ipc_region, uct_rocm_ipc_region_t));
-}
-
-/* The handler and the thread that arms it both read the signal, in any order;
- * the last one to leave destroys it */
-static void uct_rocm_ipc_region_leave_signal(uct_rocm_ipc_region_t *region)
-{
-    if (__atomic_sub_fetch(&region->signal_users, 1, __ATOMIC_ACQ_REL) == 0) {
-        uct_rocm_ipc_signal_destroy(region->signal);
-    }
 }
 
 static void uct_rocm_ipc_region_claim_freed(uct_rocm_ipc_region_t *region)
@@ -117,6 +149,21 @@ static void uct_rocm_ipc_region_claim_freed(uct_rocm_ipc_region_t *region)
     uct_ipc_cache_claim(&uct_rocm_ipc_cache, &region->super);
 }
 
+/* Claim the region if its signal says that the memory was freed. The caller
+ * holds a reference. */
+static void uct_rocm_ipc_region_check_signal(uct_rocm_ipc_region_t *region)
+{
+    if (!uct_rocm_ipc_region_enter_signal(region)) {
+        return;
+    }
+
+    if (!uct_rocm_ipc_signal_is_alive(region->signal)) {
+        uct_rocm_ipc_region_claim_freed(region);
+    }
+
+    uct_rocm_ipc_region_leave_signal(region);
+}
+
 /* Called once, from the runtime's thread: the owner frees the memory */
 static bool
 uct_rocm_ipc_region_freed_handler(hsa_signal_value_t value, void *arg)
@@ -124,7 +171,7 @@ uct_rocm_ipc_region_freed_handler(hsa_signal_value_t value, void *arg)
     uct_rocm_ipc_region_t *region = arg;
 
     uct_rocm_ipc_region_claim_freed(region);
-    uct_rocm_ipc_region_leave_signal(region);
+    uct_rocm_ipc_region_release_channel(&region->super);
     uct_ipc_cache_put(&uct_rocm_ipc_cache, &region->super);
     return false;
 }
@@ -140,26 +187,16 @@ static void uct_rocm_ipc_region_arm(uct_rocm_ipc_region_t *region)
         return;
     }
 
-    region->signal_users = 2;
-    uct_ipc_region_ref(&region->super);
+    uct_ipc_region_ref(&region->super); /* For the handler */
     status = uct_rocm_ipc_signal_watch(region->signal,
                                        uct_rocm_ipc_region_freed_handler,
                                        region);
     if (status != UCS_OK) {
         if (uct_ipc_region_unwatch(&region->super)) {
-            uct_rocm_ipc_signal_destroy(region->signal);
+            uct_rocm_ipc_region_release_channel(&region->super);
         }
         uct_ipc_cache_put(&uct_rocm_ipc_cache, &region->super);
-        return;
     }
-
-    /* Closed race: the owner has freed the memory after the signal was read
-     * and before the handler was armed, and the runtime has not noticed */
-    if (!uct_rocm_ipc_signal_is_alive(region->signal)) {
-        uct_rocm_ipc_region_claim_freed(region);
-    }
-
-    uct_rocm_ipc_region_leave_signal(region);
 }
 
 static hsa_agent_t uct_rocm_ipc_mapping_agent(const void *mapped_addr)
@@ -204,9 +241,10 @@ uct_rocm_ipc_region_attach_memory(uct_rocm_ipc_region_t *region,
 /* Attach the memory of a key. The signal comes first: memory that is gone must
  * not be attached, since a runtime may wait for it for ever. */
 static ucs_status_t
-uct_rocm_ipc_region_attach(const uct_rocm_ipc_key_t *key, int signal_import,
+uct_rocm_ipc_region_attach(const uct_rocm_ipc_import_t *import,
                            uct_rocm_ipc_region_t **region_p)
 {
+    const uct_rocm_ipc_key_t *key = import->key;
     uct_rocm_ipc_region_t *region;
     ucs_status_t status;
     int ret;
@@ -221,8 +259,8 @@ uct_rocm_ipc_region_attach(const uct_rocm_ipc_key_t *key, int signal_import,
 
     region->handle        = key->ipc;
     region->signal_handle = key->signal;
-    region->has_signal    = signal_import &&
-                            (key->dev_num & UCT_ROCM_IPC_KEY_FLAG_SIGNAL);
+    region->has_signal    = import->with_signal;
+    region->signal_users  = 1;
     if (region->has_signal) {
         status = uct_rocm_ipc_signal_attach(&key->signal, &region->signal);
         if (status != UCS_OK) {
@@ -232,6 +270,15 @@ uct_rocm_ipc_region_attach(const uct_rocm_ipc_key_t *key, int signal_import,
 
     status = uct_rocm_ipc_region_attach_memory(region, key);
     if (status != UCS_OK) {
+        goto err_release_channel;
+    }
+
+    /* Closed race: freed since the signal was read the first time */
+    if (region->has_signal && !uct_rocm_ipc_signal_is_alive(region->signal)) {
+        ucs_diag("remote memory 0x%"PRIx64" length %"PRIu64" was freed by its"
+                 " owner meanwhile", key->address, key->length);
+        uct_rocm_ipc_region_detach(&region->super);
+        status = UCS_ERR_INVALID_ADDR;
         goto err_release_channel;
     }
 
@@ -248,22 +295,21 @@ err_free:
 /* Attach the memory of a key and insert it to the cache. The region found is
  * pinned, and has a reference for the caller. */
 static ucs_status_t
-uct_rocm_ipc_region_import(const uct_rocm_ipc_key_t *key,
-                           const uct_ipc_space_id_t *space_id,
-                           int signal_import, uct_ipc_region_t **found_p)
+uct_rocm_ipc_region_import(const uct_rocm_ipc_import_t *import,
+                           uct_ipc_region_t **found_p)
 {
     uct_rocm_ipc_region_t *region;
     ucs_status_t status;
 
-    status = uct_rocm_ipc_region_attach(key, signal_import, &region);
+    status = uct_rocm_ipc_region_attach(import, &region);
     if (status != UCS_OK) {
         return status;
     }
 
     uct_ipc_region_ref(&region->super); /* For the caller */
     uct_ipc_region_ref(&region->super); /* While the handler is being armed */
-    status = uct_ipc_cache_insert(&uct_rocm_ipc_cache, space_id, &region->super,
-                                  key, found_p);
+    status = uct_ipc_cache_insert(&uct_rocm_ipc_cache, &import->space_id,
+                                  &region->super, import, found_p);
     if ((status != UCS_OK) || (*found_p != &region->super)) {
         /* Nobody else has seen the region */
         uct_rocm_ipc_region_detach(&region->super);
@@ -273,9 +319,38 @@ uct_rocm_ipc_region_import(const uct_rocm_ipc_key_t *key,
     }
 
     ucs_debug("attached remote memory 0x%"PRIx64" length %"PRIu64" at %p",
-              key->address, key->length, region->super.mapped_addr);
+              import->key->address, import->key->length,
+              region->super.mapped_addr);
     uct_rocm_ipc_region_arm(region);
     uct_ipc_cache_put(&uct_rocm_ipc_cache, &region->super);
+    return UCS_OK;
+}
+
+/* Find the region of a key, or import it. The region found is pinned, and has a
+ * reference for the caller. */
+static ucs_status_t
+uct_rocm_ipc_region_get(const uct_rocm_ipc_import_t *import,
+                        uct_rocm_ipc_region_t **region_p)
+{
+    uct_rocm_ipc_region_t *region;
+    uct_ipc_region_t *found;
+    ucs_status_t status;
+
+    found = uct_ipc_cache_find(&uct_rocm_ipc_cache, &import->space_id,
+                               import->key->address, import);
+    if (found == NULL) {
+        status = uct_rocm_ipc_region_import(import, &found);
+        if (status != UCS_OK) {
+            return status;
+        }
+    }
+
+    /* Closed races: the owner has freed the memory after its signal was read
+     * and before the handler was armed; or the handler is late, and the key,
+     * which may have the same handles, is one of new memory at that address */
+    region = ucs_derived_of(found, uct_rocm_ipc_region_t);
+    uct_rocm_ipc_region_check_signal(region);
+    *region_p = region;
     return UCS_OK;
 }
 
@@ -293,8 +368,14 @@ uct_rocm_ipc_rkey_remember(uct_rocm_ipc_rkey_t *rkey,
         return UCS_OK;
     }
 
-    /* The former region is dead, but another thread may be just about to pin
-     * it through this key, so it is kept with the key */
+    if (old == region) {
+        /* Another thread has remembered it by the same key */
+        uct_ipc_cache_put(&uct_rocm_ipc_cache, &region->super);
+        return UCS_OK;
+    }
+
+    /* Another thread may be just about to pin the former region through this
+     * key, so it is kept with the key */
     past = ucs_malloc(sizeof(*past), "rocm_ipc_rkey_past");
     if (past == NULL) {
         ucs_error("failed to allocate memory for a ROCm IPC remote key");
@@ -331,51 +412,73 @@ static int uct_rocm_ipc_region_is_freed(uct_rocm_ipc_region_t *region)
     return __atomic_load_n(&region->super.owner_freed, __ATOMIC_RELAXED);
 }
 
-ucs_status_t
-uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
-                           int signal_import, uct_rocm_ipc_region_t **region_p)
+static void
+uct_rocm_ipc_import_init(uct_rocm_ipc_import_t *import,
+                         const uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
+                         int signal_import)
 {
-    uct_rocm_ipc_region_t *region = __atomic_load_n(&rkey->region,
-                                                    __ATOMIC_ACQUIRE);
-    uct_ipc_space_id_t space_id;
-    uct_ipc_region_t *found;
+    import->key         = &rkey->key;
+    import->with_signal = signal_import &&
+                          (rkey->key.dev_num & UCT_ROCM_IPC_KEY_FLAG_SIGNAL);
+    uct_rocm_ipc_rkey_space_id(rkey, peer_pid, &import->space_id);
+}
+
+/* Do what rkey_pin_slow() does, for a key whose memory is not known as freed */
+static ucs_status_t
+uct_rocm_ipc_rkey_find_region(uct_rocm_ipc_rkey_t *rkey,
+                              const uct_rocm_ipc_import_t *import,
+                              uct_rocm_ipc_region_t **region_p)
+{
+    uct_rocm_ipc_region_t *region;
     ucs_status_t status;
 
-    if ((region != NULL) && uct_rocm_ipc_region_is_freed(region)) {
-        goto err_freed;
+    status = uct_rocm_ipc_region_get(import, &region);
+    if (status != UCS_OK) {
+        return status;
     }
 
-    uct_rocm_ipc_rkey_space_id(rkey, peer_pid, &space_id);
-    found = uct_ipc_cache_find(&uct_rocm_ipc_cache, &space_id,
-                               rkey->key.address, &rkey->key);
-    if (found == NULL) {
-        status = uct_rocm_ipc_region_import(&rkey->key, &space_id,
-                                            signal_import, &found);
-        if (status != UCS_OK) {
-            return status;
-        }
+    if (uct_rocm_ipc_region_is_freed(region)) {
+        /* The contents may be anything by now. If there is new memory at that
+         * address, the next attempt attaches it. */
+        uct_rocm_ipc_region_unpin(region);
+        uct_ipc_cache_put(&uct_rocm_ipc_cache, &region->super);
+        return UCS_ERR_NO_RESOURCE;
     }
 
-    region = ucs_derived_of(found, uct_rocm_ipc_region_t);
     status = uct_rocm_ipc_rkey_remember(rkey, region);
     if (status != UCS_OK) {
         uct_rocm_ipc_region_unpin(region);
         return status;
     }
 
-    /* Freed while it was attached: the contents may be anything by now */
-    if (uct_rocm_ipc_region_is_freed(region)) {
-        uct_rocm_ipc_region_unpin(region);
-        goto err_freed;
-    }
-
     *region_p = region;
     return UCS_OK;
+}
 
-err_freed:
-    ucs_diag("remote memory 0x%"PRIx64" length %"PRIu64" was freed by its"
-             " owner", rkey->key.address, rkey->key.length);
-    return UCS_ERR_INVALID_ADDR;
+ucs_status_t
+uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
+                           int signal_import, uct_rocm_ipc_region_t **region_p)
+{
+    uct_rocm_ipc_region_t *region = __atomic_load_n(&rkey->region,
+                                                    __ATOMIC_ACQUIRE);
+    uct_rocm_ipc_import_t import;
+    ucs_status_t status;
+
+    if ((region != NULL) && uct_rocm_ipc_region_is_freed(region)) {
+        ucs_diag("remote memory 0x%"PRIx64" length %"PRIu64" was freed by its"
+                 " owner", rkey->key.address, rkey->key.length);
+        return UCS_ERR_INVALID_ADDR;
+    }
+
+    uct_rocm_ipc_import_init(&import, rkey, peer_pid, signal_import);
+
+    /* A region which turns out to be freed is out of the table then, so that
+     * the second attempt attaches by this key, and knows */
+    do {
+        status = uct_rocm_ipc_rkey_find_region(rkey, &import, region_p);
+    } while (status == UCS_ERR_NO_RESOURCE);
+
+    return status;
 }
 
 ucs_status_t
@@ -383,9 +486,11 @@ uct_rocm_ipc_rkey_attach_once(uct_rocm_ipc_rkey_t *rkey, int signal_import,
                               uct_rocm_ipc_region_t **region_p)
 {
     uct_rocm_ipc_region_t *region;
+    uct_rocm_ipc_import_t import;
     ucs_status_t status;
 
-    status = uct_rocm_ipc_region_attach(&rkey->key, signal_import, &region);
+    uct_rocm_ipc_import_init(&import, rkey, 0, signal_import);
+    status = uct_rocm_ipc_region_attach(&import, &region);
     if (status != UCS_OK) {
         return status;
     }
@@ -398,21 +503,27 @@ uct_rocm_ipc_rkey_attach_once(uct_rocm_ipc_rkey_t *rkey, int signal_import,
     return UCS_OK;
 }
 
-/* Copy the fields that the key has: an old peer's key may end after dev_num */
+/* Copy the fields that the key has: an old peer's key may end after dev_num,
+ * where it has put the number of a device, or -1 if it knew none */
 static void
 uct_rocm_ipc_key_read(uct_rocm_ipc_key_t *key, const void *buffer)
 {
     size_t size = ucs_offsetof(uct_rocm_ipc_key_t, pid);
+    uint32_t unknown_flags;
 
     memset(key, 0, sizeof(*key));
     memcpy(key, buffer, size);
-    if (key->dev_num & UCT_ROCM_IPC_KEY_FLAG_PID) {
-        size = ucs_offsetof(uct_rocm_ipc_key_t, signal);
-        if (key->dev_num & UCT_ROCM_IPC_KEY_FLAG_SIGNAL) {
-            size = sizeof(*key);
-        }
-        memcpy(key, buffer, size);
+
+    unknown_flags = key->dev_num & ~(UCT_ROCM_IPC_KEY_DEV_MASK |
+                                     UCT_ROCM_IPC_KEY_FLAGS);
+    if (unknown_flags || !(key->dev_num & UCT_ROCM_IPC_KEY_FLAG_PID)) {
+        key->dev_num &= UCT_ROCM_IPC_KEY_DEV_MASK;
+        return;
     }
+
+    size = (key->dev_num & UCT_ROCM_IPC_KEY_FLAG_SIGNAL) ?
+                   sizeof(*key) : ucs_offsetof(uct_rocm_ipc_key_t, signal);
+    memcpy(key, buffer, size);
 }
 
 ucs_status_t
@@ -451,6 +562,11 @@ void uct_rocm_ipc_rkey_destroy(uct_rocm_ipc_rkey_t *rkey)
     uct_rocm_ipc_rkey_past_t *past;
 
     if (rkey->held != NULL) {
+        if (!(rkey->key.dev_num & UCT_ROCM_IPC_KEY_FLAG_PID)) {
+            /* Imported without knowing the peer, whose last endpoint would
+             * otherwise be the occasion to detach it */
+            uct_ipc_cache_claim(&uct_rocm_ipc_cache, &rkey->held->super);
+        }
         uct_rocm_ipc_region_unpin(rkey->held);
     }
 
@@ -467,31 +583,41 @@ void uct_rocm_ipc_rkey_destroy(uct_rocm_ipc_rkey_t *rkey)
     ucs_free(rkey);
 }
 
+/* The region which a key has pinned for uct_rkey_ptr(); the first time it is
+ * pinned here */
 static ucs_status_t uct_rocm_ipc_rkey_hold(uct_rocm_ipc_rkey_t *rkey,
                                            uct_rocm_ipc_region_t **held_p)
 {
+    uct_rocm_ipc_region_t *held = __atomic_load_n(&rkey->held,
+                                                  __ATOMIC_ACQUIRE);
     uct_rocm_ipc_region_t *region;
     ucs_status_t status;
 
-    *held_p = __atomic_load_n(&rkey->held, __ATOMIC_ACQUIRE);
-    if (*held_p != NULL) {
-        return uct_rocm_ipc_region_is_freed(*held_p) ? UCS_ERR_INVALID_ADDR :
-                                                       UCS_OK;
+    if (held == NULL) {
+        status = uct_rocm_ipc_rkey_pin(
+                rkey, 0,
+                __atomic_load_n(&uct_rocm_ipc_users.signal_import,
+                                __ATOMIC_RELAXED),
+                &region);
+        if (status != UCS_OK) {
+            return status;
+        }
+
+        if (__atomic_compare_exchange_n(&rkey->held, &held, region, 0,
+                                        __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
+            held = region; /* Keeps the pin */
+        } else {
+            uct_rocm_ipc_region_unpin(region); /* Another thread was first */
+        }
     }
 
-    status = uct_rocm_ipc_rkey_pin(rkey, 0, uct_rocm_ipc_users.signal_import,
-                                   &region);
-    if (status != UCS_OK) {
-        return status;
+    if (uct_rocm_ipc_region_is_freed(held)) {
+        ucs_diag("remote memory 0x%"PRIx64" length %"PRIu64" was freed by its"
+                 " owner", rkey->key.address, rkey->key.length);
+        return UCS_ERR_INVALID_ADDR;
     }
 
-    if (__atomic_compare_exchange_n(&rkey->held, held_p, region, 0,
-                                    __ATOMIC_ACQ_REL, __ATOMIC_ACQUIRE)) {
-        *held_p = region; /* Keeps the pin */
-    } else {
-        uct_rocm_ipc_region_unpin(region); /* Another thread was first */
-    }
-
+    *held_p = held;
     return UCS_OK;
 }
 
@@ -518,22 +644,48 @@ ucs_status_t uct_rocm_ipc_rkey_map(uct_rocm_ipc_rkey_t *rkey,
     return UCS_OK;
 }
 
+/* What a forked child has of the cache is its parent's, and so is the runtime
+ * behind it */
+static int uct_rocm_ipc_cache_is_mine(void)
+{
+    return uct_rocm_ipc_users.pid == getpid();
+}
+
+static void uct_rocm_ipc_cache_exit(void)
+{
+    if ((uct_rocm_ipc_users.open_count > 0) && uct_rocm_ipc_cache_is_mine()) {
+        uct_ipc_cache_purge(&uct_rocm_ipc_cache);
+    }
+}
+
 void uct_rocm_ipc_cache_open(int signal_import)
 {
     pthread_mutex_lock(&uct_rocm_ipc_users.lock);
-    ++uct_rocm_ipc_users.open_count;
-    uct_rocm_ipc_users.pid           = getpid();
-    uct_rocm_ipc_users.signal_import = signal_import;
+    if (uct_rocm_ipc_users.open_count++ == 0) {
+        uct_rocm_ipc_users.pid = getpid();
+    }
+
+    /* For the same reason as in rocm_ipc_export.c not a destructor */
+    if (!uct_rocm_ipc_users.at_exit) {
+        uct_rocm_ipc_users.at_exit = (atexit(uct_rocm_ipc_cache_exit) == 0);
+    }
+
+    __atomic_store_n(&uct_rocm_ipc_users.signal_import, signal_import,
+                     __ATOMIC_RELAXED);
     pthread_mutex_unlock(&uct_rocm_ipc_users.lock);
 }
 
 void uct_rocm_ipc_cache_close(void)
 {
+    int is_last;
+
     pthread_mutex_lock(&uct_rocm_ipc_users.lock);
-    if (--uct_rocm_ipc_users.open_count == 0) {
-        uct_ipc_cache_purge(&uct_rocm_ipc_cache, NULL, NULL);
-    }
+    is_last = (--uct_rocm_ipc_users.open_count == 0);
     pthread_mutex_unlock(&uct_rocm_ipc_users.lock);
+
+    if (is_last && uct_rocm_ipc_cache_is_mine()) {
+        uct_ipc_cache_purge(&uct_rocm_ipc_cache);
+    }
 }
 
 ucs_status_t uct_rocm_ipc_cache_peer_open(pid_t pid)
@@ -556,36 +708,20 @@ ucs_status_t uct_rocm_ipc_cache_peer_open(pid_t pid)
     return status;
 }
 
-static int uct_rocm_ipc_is_unwatched(const uct_ipc_space_id_t *space_id,
-                                     const uct_ipc_region_t *ipc_region,
-                                     const void *arg)
-{
-    const uct_rocm_ipc_region_t *region =
-            ucs_derived_of(ipc_region, uct_rocm_ipc_region_t);
-
-    return (space_id->pid == *(const pid_t*)arg) && !region->has_signal;
-}
-
 void uct_rocm_ipc_cache_peer_close(pid_t pid)
 {
     khiter_t iter;
+    int is_last;
 
     pthread_mutex_lock(&uct_rocm_ipc_users.lock);
-    iter = kh_get(uct_rocm_ipc_peers, &uct_rocm_ipc_users.peers, pid);
-    if (--kh_val(&uct_rocm_ipc_users.peers, iter) == 0) {
+    iter    = kh_get(uct_rocm_ipc_peers, &uct_rocm_ipc_users.peers, pid);
+    is_last = (--kh_val(&uct_rocm_ipc_users.peers, iter) == 0);
+    if (is_last) {
         kh_del(uct_rocm_ipc_peers, &uct_rocm_ipc_users.peers, iter);
-        uct_ipc_cache_purge(&uct_rocm_ipc_cache, uct_rocm_ipc_is_unwatched,
-                            &pid);
     }
     pthread_mutex_unlock(&uct_rocm_ipc_users.lock);
-}
 
-/* Not in a child that has forked: the mappings are the parent's */
-UCS_STATIC_CLEANUP {
-    if ((uct_rocm_ipc_users.open_count > 0) &&
-        (uct_rocm_ipc_users.pid == getpid())) {
-        uct_ipc_cache_purge(&uct_rocm_ipc_cache, NULL, NULL);
+    if (is_last && uct_rocm_ipc_cache_is_mine()) {
+        uct_ipc_cache_purge_unwatched(&uct_rocm_ipc_cache, pid);
     }
-
-    kh_destroy_inplace(uct_rocm_ipc_peers, &uct_rocm_ipc_users.peers);
 }

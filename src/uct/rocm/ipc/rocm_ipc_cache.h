@@ -24,10 +24,12 @@ typedef struct uct_rocm_ipc_region {
     hsa_amd_ipc_memory_t handle;        /**< The key it was attached by ... */
     hsa_amd_ipc_signal_t signal_handle; /**< ... and that of its signal, zeroed
                                              if there is none */
-    int                  has_signal;    /**< Signal is attached */
+    int                  has_signal;    /**< Was attached with its signal */
     hsa_signal_t         signal;        /**< Lifetime signal */
-    uint32_t             signal_users;  /**< Atomic: who still reads the signal
-                                             once a handler owns it */
+    uint32_t             signal_users;  /**< Atomic: the owner of the signal,
+                                             see ipc_region.h, and those who
+                                             read it now; the last one destroys
+                                             the signal */
     hsa_agent_t          agent;         /**< Agent which copies use */
 } uct_rocm_ipc_region_t;
 
@@ -69,8 +71,8 @@ void uct_rocm_ipc_cache_close(void);
 ucs_status_t uct_rocm_ipc_cache_peer_open(pid_t pid);
 
 
-/** With the last endpoint to a peer: detach those mappings of its memory that
- *  have no lifetime signal, since nobody would tell when they are stale. */
+/** With the last endpoint to a peer: detach those mappings of its memory which
+ *  no handler watches, since nobody would tell when they are stale. */
 void uct_rocm_ipc_cache_peer_close(pid_t pid);
 
 

@@ -14,6 +14,8 @@
 #include <uct/base/uct_iov.inl>
 #include <ucs/debug/log.h>
 
+#include <inttypes.h>
+
 
 #define uct_rocm_ipc_trace_data(_name, _length, _remote_addr, _rkey) \
     ucs_trace_data(_name " [length %zu] to 0x%"PRIx64" rkey 0x%lx", _length, \
@@ -141,12 +143,14 @@ uct_rocm_ipc_ep_start_copy(uct_rocm_ipc_ep_t *ep, uct_rocm_ipc_iface_t *iface,
     op->ep     = ep;
     uct_rocm_ipc_flush_scope_add(&ep->scope, &op->ep_elem, ++iface->sn);
     uct_rocm_ipc_flush_scope_add(&iface->scope, &op->iface_elem, iface->sn);
+    ucs_trace("started copy %p: remote %p local %p length %zu", op, remote_ptr,
+              local_ptr, length);
     return UCS_INPROGRESS;
 }
 
 /* The whole of a cached copy: check the range, pin the region, start the copy.
  * The pin goes when progress finds the copy done. */
-static UCS_F_ALWAYS_INLINE ucs_status_t
+static ucs_status_t
 uct_rocm_ipc_ep_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
                       uint64_t remote_addr, uct_rkey_t uct_rkey,
                       uct_completion_t *comp, int is_put)

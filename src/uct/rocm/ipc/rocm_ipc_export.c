@@ -16,6 +16,7 @@
 #include <ucs/sys/compiler.h>
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 
@@ -34,11 +35,18 @@ typedef struct uct_rocm_ipc_export {
 } uct_rocm_ipc_export_t;
 
 
-static pthread_mutex_t uct_rocm_ipc_exports_lock  = PTHREAD_MUTEX_INITIALIZER;
-static unsigned uct_rocm_ipc_exports_open_count   = 0;
-static pid_t uct_rocm_ipc_exports_pid;
-uct_ipc_export_table_t uct_rocm_ipc_export_table  = {
+/* Never destroyed, since interfaces progress it at any time */
+uct_ipc_export_table_t uct_rocm_ipc_export_table = {
     .reap_time = UCS_TIME_INFINITY
+};
+
+static struct {
+    pthread_mutex_t lock;
+    int             initialized; /* The table is */
+    unsigned        open_count;  /* Memory domains */
+    pid_t           pid;         /* Process which has opened them */
+} uct_rocm_ipc_exports = {
+    .lock = PTHREAD_MUTEX_INITIALIZER
 };
 
 
@@ -57,20 +65,22 @@ ucs_status_t uct_rocm_ipc_memory_create(uintptr_t base, size_t length,
     return UCS_OK;
 }
 
-static void uct_rocm_ipc_export_create_signal(uct_rocm_ipc_export_t *rocm_export)
+static void
+uct_rocm_ipc_export_create_signal(uct_rocm_ipc_export_t *rocm_export)
 {
     static int warned = 0;
-    ucs_status_t status;
+    hsa_status_t status;
 
     status = uct_rocm_ipc_signal_create(&rocm_export->signal,
                                         &rocm_export->signal_handle);
-    rocm_export->has_signal = (status == UCS_OK);
+    rocm_export->has_signal = (status == HSA_STATUS_SUCCESS);
     if (!rocm_export->has_signal &&
         !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED)) {
-        ucs_warn("out of ROCm IPC signals: some memory is shared without one,"
-                 " and freeing it waits for the peers which have mapped it."
-                 " Share fewer allocations at a time, or set"
-                 " UCX_ROCM_IPC_SIGNAL_INVALIDATE=n to share all memory so.");
+        ucs_warn("failed to create a ROCm IPC signal (%s): some memory is"
+                 " shared without one, and freeing it waits for the peers"
+                 " which have mapped it. Share fewer allocations at a time, or"
+                 " set UCX_ROCM_IPC_SIGNAL_INVALIDATE=n to share all memory"
+                 " so.", uct_rocm_ipc_hsa_status_string(status));
     }
 }
 
@@ -150,47 +160,25 @@ ucs_status_t uct_rocm_ipc_export_pack(uintptr_t base, size_t length,
                                      NULL, key);
 }
 
-/* A memory hook, called before the memory is freed: see rule 5 of ipc_export.h */
-static void uct_rocm_ipc_free_event_cb(ucm_event_type_t event_type,
-                                       ucm_event_t *event, void *arg)
+/* What a forked child has of the exports is its parent's, and so is the runtime
+ * behind them */
+static int uct_rocm_ipc_exports_are_mine(void)
 {
-    if ((event->mem_type.mem_type == UCS_MEMORY_TYPE_ROCM) ||
-        (event->mem_type.mem_type == UCS_MEMORY_TYPE_ROCM_MANAGED)) {
+    return uct_rocm_ipc_exports.pid == getpid();
+}
+
+/* A memory hook, called before the memory is freed: rule 5 of ipc_export.h */
+static void
+uct_rocm_ipc_free_event_cb(ucm_event_type_t event_type, ucm_event_t *event,
+                           void *arg)
+{
+    if (((event->mem_type.mem_type == UCS_MEMORY_TYPE_ROCM) ||
+         (event->mem_type.mem_type == UCS_MEMORY_TYPE_ROCM_MANAGED)) &&
+        uct_rocm_ipc_exports_are_mine()) {
         uct_ipc_export_table_retire(&uct_rocm_ipc_export_table,
                                     (uintptr_t)event->mem_type.address,
                                     event->mem_type.size);
     }
-}
-
-ucs_status_t uct_rocm_ipc_exports_open(void)
-{
-    ucs_status_t status = UCS_OK;
-
-    pthread_mutex_lock(&uct_rocm_ipc_exports_lock);
-    if (uct_rocm_ipc_exports_open_count > 0) {
-        goto out_count;
-    }
-
-    status = uct_ipc_export_table_init(&uct_rocm_ipc_export_table,
-                                       &uct_rocm_ipc_export_ops);
-    if (status != UCS_OK) {
-        goto out_unlock;
-    }
-
-    status = ucm_set_event_handler(UCM_EVENT_MEM_TYPE_FREE,
-                                   UCT_ROCM_IPC_FREE_EVENT_PRIORITY,
-                                   uct_rocm_ipc_free_event_cb, NULL);
-    if (status != UCS_OK) {
-        uct_ipc_export_table_cleanup(&uct_rocm_ipc_export_table);
-        goto out_unlock;
-    }
-
-    uct_rocm_ipc_exports_pid = getpid();
-out_count:
-    ++uct_rocm_ipc_exports_open_count;
-out_unlock:
-    pthread_mutex_unlock(&uct_rocm_ipc_exports_lock);
-    return status;
 }
 
 static void uct_rocm_ipc_exports_withdraw(void)
@@ -198,23 +186,77 @@ static void uct_rocm_ipc_exports_withdraw(void)
     /* Returns when no thread is in the handler any more */
     ucm_unset_event_handler(UCM_EVENT_MEM_TYPE_FREE, uct_rocm_ipc_free_event_cb,
                             NULL);
-    uct_ipc_export_table_cleanup(&uct_rocm_ipc_export_table);
+    uct_ipc_export_table_purge(&uct_rocm_ipc_export_table);
+}
+
+static void uct_rocm_ipc_exports_exit(void)
+{
+    if ((uct_rocm_ipc_exports.open_count > 0) &&
+        uct_rocm_ipc_exports_are_mine()) {
+        uct_rocm_ipc_exports_withdraw();
+    }
+}
+
+static ucs_status_t uct_rocm_ipc_exports_init(void)
+{
+    ucs_status_t status;
+
+    if (uct_rocm_ipc_exports.initialized) {
+        return UCS_OK;
+    }
+
+    status = uct_ipc_export_table_init(&uct_rocm_ipc_export_table,
+                                       &uct_rocm_ipc_export_ops);
+    if (status != UCS_OK) {
+        return status;
+    }
+
+    /* Not a destructor of this module: the runtime may have been loaded by it,
+     * and would then be torn down before. A function that is registered after
+     * the runtime was initialized is called earlier in any case. */
+    if (atexit(uct_rocm_ipc_exports_exit) != 0) {
+        ucs_debug("exports are not withdrawn when the process exits");
+    }
+
+    uct_rocm_ipc_exports.initialized = 1;
+    return UCS_OK;
+}
+
+ucs_status_t uct_rocm_ipc_exports_open(void)
+{
+    ucs_status_t status;
+
+    pthread_mutex_lock(&uct_rocm_ipc_exports.lock);
+    if (uct_rocm_ipc_exports.open_count == 0) {
+        status = uct_rocm_ipc_exports_init();
+        if (status != UCS_OK) {
+            goto out_unlock;
+        }
+
+        status = ucm_set_event_handler(UCM_EVENT_MEM_TYPE_FREE,
+                                       UCT_ROCM_IPC_FREE_EVENT_PRIORITY,
+                                       uct_rocm_ipc_free_event_cb, NULL);
+        if (status != UCS_OK) {
+            goto out_unlock;
+        }
+
+        uct_rocm_ipc_exports.pid = getpid();
+    }
+
+    ++uct_rocm_ipc_exports.open_count;
+    status = UCS_OK;
+
+out_unlock:
+    pthread_mutex_unlock(&uct_rocm_ipc_exports.lock);
+    return status;
 }
 
 void uct_rocm_ipc_exports_close(void)
 {
-    pthread_mutex_lock(&uct_rocm_ipc_exports_lock);
-    if (--uct_rocm_ipc_exports_open_count == 0) {
+    pthread_mutex_lock(&uct_rocm_ipc_exports.lock);
+    if ((--uct_rocm_ipc_exports.open_count == 0) &&
+        uct_rocm_ipc_exports_are_mine()) {
         uct_rocm_ipc_exports_withdraw();
     }
-    pthread_mutex_unlock(&uct_rocm_ipc_exports_lock);
-}
-
-/* The process exits with a memory domain open. Not in a child that has forked:
- * the exports are the parent's. */
-UCS_STATIC_CLEANUP {
-    if ((uct_rocm_ipc_exports_open_count > 0) &&
-        (uct_rocm_ipc_exports_pid == getpid())) {
-        uct_rocm_ipc_exports_withdraw();
-    }
+    pthread_mutex_unlock(&uct_rocm_ipc_exports.lock);
 }

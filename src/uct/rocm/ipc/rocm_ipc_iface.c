@@ -34,7 +34,8 @@ static ucs_config_field_t uct_rocm_ipc_iface_config_table[] = {
 
     {"CACHE_IPC_HANDLES", "y",
      "Keep the memory of a peer mapped after a copy, for the next one.\n"
-     "Otherwise it is mapped and unmapped for every single copy, which is slow.",
+     "Otherwise it is mapped and unmapped for every single copy, which is\n"
+     "slow.",
      ucs_offsetof(uct_rocm_ipc_iface_config_t, cache_ipc_handles),
      UCS_CONFIG_TYPE_BOOL},
 
@@ -44,11 +45,9 @@ static ucs_config_field_t uct_rocm_ipc_iface_config_table[] = {
 
 static double uct_rocm_ipc_iface_get_bw(void)
 {
-    hsa_amd_link_info_type_t link_type;
+    hsa_amd_link_info_type_t link_type = HSA_AMD_LINK_INFO_TYPE_PCIE;
 
-    if (uct_rocm_base_get_link_type(&link_type) != UCS_OK) {
-        return 30.0 * UCS_GBYTE;
-    }
+    uct_rocm_base_get_link_type(&link_type);
 
     /* The figures by which UCX has ranked this transport so far */
     switch (link_type) {
@@ -253,6 +252,8 @@ static void uct_rocm_ipc_iface_complete_op(uct_rocm_ipc_iface_t *iface,
         }
     }
 
+    ucs_trace("finished copy %p: %s", op, ucs_status_string(status));
+
     /* Before the completion, so that the owner's free does not wait for it */
     uct_rocm_ipc_region_unpin(op->region);
     ucs_mpool_put(op);
@@ -308,7 +309,8 @@ static uct_iface_ops_t uct_rocm_ipc_iface_ops = {
     .iface_progress_enable    = uct_base_iface_progress_enable,
     .iface_progress_disable   = uct_base_iface_progress_disable,
     .iface_progress           = uct_rocm_ipc_iface_progress,
-    .iface_close              = UCS_CLASS_DELETE_FUNC_NAME(uct_rocm_ipc_iface_t),
+    .iface_close              = UCS_CLASS_DELETE_FUNC_NAME(
+                                        uct_rocm_ipc_iface_t),
     .iface_query              = uct_rocm_ipc_iface_query,
     .iface_get_address        = uct_rocm_ipc_iface_get_address,
     .iface_get_device_address = uct_rocm_ipc_iface_get_device_address,

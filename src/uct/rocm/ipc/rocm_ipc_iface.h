@@ -23,7 +23,7 @@
 /** Interface configuration */
 typedef struct uct_rocm_ipc_iface_config {
     uct_iface_config_t super;
-    int                cache_ipc_handles;
+    int                cache_ipc_handles; /**< Keep mappings for later copies */
 } uct_rocm_ipc_iface_config_t;
 
 
@@ -53,8 +53,8 @@ typedef struct uct_rocm_ipc_iface {
                                                 now; NULL if it is destroyed
                                                 meanwhile */
     struct {
-        int                    cache_ipc_handles;
-        int                    signal_import;
+        int                    cache_ipc_handles; /**< As configured */
+        int                    signal_import;     /**< Watch lifetime signals */
     } config;
 } uct_rocm_ipc_iface_t;
 
@@ -80,6 +80,7 @@ typedef struct uct_rocm_ipc_flush {
 } uct_rocm_ipc_flush_t;
 
 
+/** Initialize a scope with nothing in flight. */
 static UCS_F_ALWAYS_INLINE void
 uct_rocm_ipc_flush_scope_init(uct_rocm_ipc_flush_scope_t *scope)
 {
@@ -88,6 +89,7 @@ uct_rocm_ipc_flush_scope_init(uct_rocm_ipc_flush_scope_t *scope)
 }
 
 
+/** Add a copy which was issued just now to a scope. */
 static UCS_F_ALWAYS_INLINE void
 uct_rocm_ipc_flush_scope_add(uct_rocm_ipc_flush_scope_t *scope,
                              uct_rocm_ipc_scope_elem_t *elem, uint64_t sn)

@@ -158,7 +158,7 @@ uct_rocm_ipc_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
         .length  = memh->length,
         .dev_num = memh->dev_num | UCT_ROCM_IPC_KEY_FLAG_PID,
         .pid     = getpid(),
-        .pid_ns  = ucs_sys_get_ns(UCS_SYS_NS_TYPE_PID)
+        .pid_ns  = md->pid_ns
     };
     ucs_status_t status;
 
@@ -229,6 +229,7 @@ uct_rocm_ipc_md_open(uct_component_h component, const char *md_name,
 
     md->super.ops       = &md_ops;
     md->super.component = &uct_rocm_ipc_component;
+    md->pid_ns          = ucs_sys_get_ns(UCS_SYS_NS_TYPE_PID);
     md->signal_import   = config->signal_invalidate;
     md->signal_export   = config->signal_invalidate &&
                           uct_rocm_ipc_md_open_exports();

@@ -21,8 +21,10 @@ extern uct_component_t uct_rocm_ipc_component;
 enum {
     UCT_ROCM_IPC_KEY_DEV_MASK    = UCS_MASK(16), /**< Device number */
     UCT_ROCM_IPC_KEY_FLAG_PID    = UCS_BIT(29),  /**< pid, pid_ns are valid */
-    UCT_ROCM_IPC_KEY_FLAG_SIGNAL = UCS_BIT(30)   /**< A lifetime signal
+    UCT_ROCM_IPC_KEY_FLAG_SIGNAL = UCS_BIT(30),  /**< A lifetime signal
                                                       follows */
+    UCT_ROCM_IPC_KEY_FLAGS       = UCT_ROCM_IPC_KEY_FLAG_PID |
+                                   UCT_ROCM_IPC_KEY_FLAG_SIGNAL
 };
 
 
@@ -47,7 +49,7 @@ typedef struct uct_rocm_ipc_key {
 /** Memory domain configuration */
 typedef struct uct_rocm_ipc_md_config {
     uct_md_config_t super;
-    int             signal_invalidate;
+    int             signal_invalidate; /**< Give and watch lifetime signals */
 } uct_rocm_ipc_md_config_t;
 
 
@@ -56,6 +58,7 @@ typedef struct uct_rocm_ipc_md {
     uct_md_t super;
     int      signal_import; /**< Watch the lifetime signals of peers */
     int      signal_export; /**< Give peers a lifetime signal */
+    uint64_t pid_ns;        /**< PID namespace of this process */
 } uct_rocm_ipc_md_t;
 
 

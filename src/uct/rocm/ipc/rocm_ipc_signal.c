@@ -23,7 +23,7 @@ const char *uct_rocm_ipc_hsa_status_string(hsa_status_t status)
     return string;
 }
 
-ucs_status_t uct_rocm_ipc_signal_create(hsa_signal_t *signal_p,
+hsa_status_t uct_rocm_ipc_signal_create(hsa_signal_t *signal_p,
                                         hsa_amd_ipc_signal_t *handle_p)
 {
     hsa_status_t status;
@@ -31,20 +31,15 @@ ucs_status_t uct_rocm_ipc_signal_create(hsa_signal_t *signal_p,
     status = hsa_amd_signal_create(UCT_ROCM_IPC_SIGNAL_ALIVE, 0, NULL,
                                    HSA_AMD_SIGNAL_IPC, signal_p);
     if (status != HSA_STATUS_SUCCESS) {
-        ucs_debug("failed to create an IPC signal: %s",
-                  uct_rocm_ipc_hsa_status_string(status));
-        return UCS_ERR_NO_MEMORY;
+        return status;
     }
 
     status = hsa_amd_ipc_signal_create(*signal_p, handle_p);
     if (status != HSA_STATUS_SUCCESS) {
-        ucs_debug("failed to share an IPC signal: %s",
-                  uct_rocm_ipc_hsa_status_string(status));
         uct_rocm_ipc_signal_destroy(*signal_p);
-        return UCS_ERR_NO_MEMORY;
     }
 
-    return UCS_OK;
+    return status;
 }
 
 ucs_status_t uct_rocm_ipc_signal_attach(const hsa_amd_ipc_signal_t *handle,
@@ -53,17 +48,11 @@ ucs_status_t uct_rocm_ipc_signal_attach(const hsa_amd_ipc_signal_t *handle,
     hsa_status_t status;
 
     status = hsa_amd_ipc_signal_attach(handle, signal_p);
-    if (status == HSA_STATUS_ERROR_OUT_OF_RESOURCES) {
-        ucs_error("failed to attach an IPC signal: %s",
-                  uct_rocm_ipc_hsa_status_string(status));
-        return UCS_ERR_NO_MEMORY;
-    }
-
     if (status != HSA_STATUS_SUCCESS) {
-        /* The signal of memory that was freed long ago is destroyed */
-        ucs_diag("remote memory has no lifetime signal, it was freed: %s",
-                 uct_rocm_ipc_hsa_status_string(status));
-        return UCS_ERR_INVALID_ADDR;
+        ucs_error("failed to attach the lifetime signal of remote memory: %s",
+                  uct_rocm_ipc_hsa_status_string(status));
+        return (status == HSA_STATUS_ERROR_OUT_OF_RESOURCES) ?
+                       UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_ADDR;
     }
 
     if (!uct_rocm_ipc_signal_is_alive(*signal_p)) {
@@ -79,19 +68,24 @@ ucs_status_t uct_rocm_ipc_signal_watch(hsa_signal_t signal,
                                        hsa_amd_signal_handler handler,
                                        void *arg)
 {
+    static int told = 0;
     hsa_status_t status;
 
     status = hsa_amd_signal_async_handler(signal, HSA_SIGNAL_CONDITION_LT,
                                           UCT_ROCM_IPC_SIGNAL_ALIVE, handler,
                                           arg);
-    if (status != HSA_STATUS_SUCCESS) {
-        ucs_diag("the ROCm runtime does not watch IPC signals (%s): a mapping"
-                 " of a peer's memory goes only when it is replaced or closed",
-                 uct_rocm_ipc_hsa_status_string(status));
-        return UCS_ERR_UNSUPPORTED;
+    if (status == HSA_STATUS_SUCCESS) {
+        return UCS_OK;
     }
 
-    return UCS_OK;
+    if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
+        ucs_info("the ROCm runtime does not watch IPC signals (%s): the memory"
+                 " of a peer stays mapped until it is replaced or the"
+                 " connection is closed",
+                 uct_rocm_ipc_hsa_status_string(status));
+    }
+
+    return UCS_ERR_UNSUPPORTED;
 }
 
 ucs_status_t uct_rocm_ipc_signal_create_completion(hsa_signal_t *signal_p)

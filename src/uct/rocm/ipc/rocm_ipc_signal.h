@@ -15,8 +15,8 @@
 
 /**
  * @file rocm_ipc_signal.h
- * @brief Every HSA signal of the component: the lifetime signals which importers
- *        watch, and the completion signals of copies.
+ * @brief Every HSA signal of the component: the lifetime signals which
+ *        importers watch, and the completion signals of copies.
  */
 
 
@@ -36,13 +36,12 @@ const char *uct_rocm_ipc_hsa_status_string(hsa_status_t status);
 /**
  * Create a lifetime signal with the value "alive".
  *
- * @param [out] signal_p  New signal, released by @ref uct_rocm_ipc_signal_destroy.
+ * @param [out] signal_p  New signal, for @ref uct_rocm_ipc_signal_destroy.
  * @param [out] handle_p  Handle by which other processes attach to it.
  *
- * @return UCS_OK, or UCS_ERR_NO_MEMORY if the runtime is out of IPC signals or
- *         cannot share one; the caller logs it.
+ * @return HSA_STATUS_SUCCESS, or why there is no signal; the caller logs it.
  */
-ucs_status_t uct_rocm_ipc_signal_create(hsa_signal_t *signal_p,
+hsa_status_t uct_rocm_ipc_signal_create(hsa_signal_t *signal_p,
                                         hsa_amd_ipc_signal_t *handle_p);
 
 
@@ -50,7 +49,7 @@ ucs_status_t uct_rocm_ipc_signal_create(hsa_signal_t *signal_p,
  * Attach to the lifetime signal of a peer, and check that the memory is alive.
  *
  * @param [in]  handle    Handle from the peer's key; may be garbage.
- * @param [out] signal_p  Signal, released by @ref uct_rocm_ipc_signal_destroy.
+ * @param [out] signal_p  Signal, for @ref uct_rocm_ipc_signal_destroy.
  *
  * @return UCS_OK, UCS_ERR_INVALID_ADDR if the memory was freed or the handle
  *         names no signal, UCS_ERR_NO_MEMORY if the runtime is out of signals.
@@ -90,7 +89,7 @@ static UCS_F_ALWAYS_INLINE int uct_rocm_ipc_signal_is_alive(hsa_signal_t signal)
 
 
 /** Tell importers that the memory is gone. Safe in a memory hook: the runtime
- *  stores a value and allocates nothing. */
+ *  looks the signal up and stores a value. */
 static UCS_F_ALWAYS_INLINE void
 uct_rocm_ipc_signal_set_freed(hsa_signal_t signal)
 {
