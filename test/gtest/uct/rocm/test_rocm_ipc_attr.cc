@@ -1,0 +1,65 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ * See file LICENSE for terms.
+ */
+
+#include "test_rocm_ipc.h"
+
+#include <string.h>
+
+/* What the component of UCX 1.13.1 offers is still there. */
+class test_rocm_ipc_attr : public test_rocm_ipc {
+};
+
+UCS_TEST_F(test_rocm_ipc_attr, memory_domain)
+{
+    const uint64_t stock_flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_RKEY;
+    const uint64_t rocm        = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
+    rocm_ipc::md_attributes attr = start("owner").query_md();
+
+    EXPECT_EQ(stock_flags, attr.flags & stock_flags);
+    EXPECT_EQ(rocm, attr.reg_mem_types & rocm);
+    EXPECT_EQ(rocm, attr.access_mem_types & rocm);
+    EXPECT_EQ(ULONG_MAX, attr.max_reg);
+}
+
+UCS_TEST_F(test_rocm_ipc_attr, interface)
+{
+    const uint64_t stock_flags = UCT_IFACE_FLAG_GET_ZCOPY |
+                                 UCT_IFACE_FLAG_PUT_ZCOPY |
+                                 UCT_IFACE_FLAG_PENDING |
+                                 UCT_IFACE_FLAG_CONNECT_TO_IFACE;
+    rocm_ipc::iface_attributes attr = start("owner").query_iface();
+
+    EXPECT_EQ(stock_flags, attr.flags & stock_flags);
+    EXPECT_EQ(SIZE_MAX, attr.put_max_zcopy);
+    EXPECT_EQ(SIZE_MAX, attr.get_max_zcopy);
+    EXPECT_EQ(0u, attr.put_min_zcopy);
+    EXPECT_EQ(0u, attr.get_min_zcopy);
+    EXPECT_LE(1u, attr.put_max_iov);
+    EXPECT_LE(1u, attr.get_max_iov);
+}
+
+/* A stock peer reads our address and we read its. */
+UCS_TEST_F(test_rocm_ipc_attr, address_is_as_stock_has_it)
+{
+    peer &owner = start("owner");
+    size_t device_length;
+    std::string address = owner.iface_address(device_length);
+    pid_t pid;
+
+    EXPECT_EQ(sizeof(uint64_t), device_length);
+    ASSERT_EQ(sizeof(uint64_t) + sizeof(pid_t), address.size());
+    memcpy(&pid, address.data() + device_length, sizeof(pid));
+    EXPECT_EQ(owner.pid(), pid);
+}
+
+UCS_TEST_F(test_rocm_ipc_attr, processes_reach_each_other_and_not_themselves)
+{
+    peer &owner    = start("owner");
+    peer &importer = start("importer");
+
+    EXPECT_TRUE(importer.reaches(owner));
+    EXPECT_TRUE(owner.reaches(importer));
+    EXPECT_FALSE(owner.reaches(owner));
+}
