@@ -1,0 +1,308 @@
+#
+# SPDX-License-Identifier: BSD-3-Clause
+# See file LICENSE for terms.
+"""The stages of a UCX build, with a made-up UCX that builds in no time."""
+
+import os
+import signal
+import subprocess
+import time
+
+from support import (BUILDLIB, MADE_UP_UCX, read_file, snapshot, test_case,
+                     write_files)
+
+# The made-up autogen.sh writes the made-up configure, that writes Makefiles in
+# which building means copying. FAIL_IN and WAIT_IN name what shall fail or
+# wait; $TRACE gets a line for all that is done.
+CONFIGURE = """\
+#!/bin/sh
+set -e
+echo configure >>"$TRACE"
+[ "$FAIL_IN" != configure ]
+from=$(cd "$(dirname "$0")" && pwd)
+mkdir -p src/uct modules
+touch half
+if [ "$WAIT_IN" = configure ]; then echo waiting >>"$TRACE"; sleep 60 || true; fi
+[ -n "$WITHOUT_ROCM" ] || echo '#define HAVE_ROCM 1' >config.h
+touch config.h
+cat >src/uct/Makefile <<MAKEFILE
+all: ../../modules/libuct_rocm.so.0
+../../modules/libuct_rocm.so.0: $from/src/uct/rocm/b.c
+	@echo compile >>"$TRACE"
+	@[ "\\$\\$FAIL_IN" != compile ]
+	cat $from/src/uct/rocm/*.c >\\$@
+install:
+	mkdir -p \\$(DESTDIR)/made-up
+	cp ../../modules/* \\$(DESTDIR)/made-up
+MAKEFILE
+mkdir -p cmake
+printf 'install:\\n' >cmake/Makefile
+printf 'install-am:\\n' >Makefile
+"""
+
+AUTOGEN = """\
+#!/bin/sh
+set -e
+echo autogen >>"$TRACE"
+[ "$FAIL_IN" != autogen ]
+[ -z "$FILL" ] || head -c "$FILL" /dev/zero >filled
+mv made-up-configure configure
+chmod +x configure
+"""
+
+SETTINGS = """\
+srcdir='{project}'
+builddir='{build}'
+prefix=/usr/local
+libdir=/usr/local/lib
+ucx_source_given='{source}'
+rocm_dir='{rocm}'
+sanitizer=
+CC=gcc
+CXX=g++
+"""
+
+
+class ucx_build_test(test_case):
+    """A made-up project, with the real tools, and a made-up UCX."""
+
+    def setUp(self):
+        super().setUp()
+        self.project, self.ucx = self.path("project"), self.path("ucx")
+        self.build = self.path("build")
+        write_files(self.ucx, dict(MADE_UP_UCX, **{
+            "autogen.sh": AUTOGEN, "made-up-configure": CONFIGURE}))
+        os.chmod(os.path.join(self.ucx, "autogen.sh"), 0o755)
+        write_files(self.project, {"src/uct/rocm/b.c": "int patched;\n"})
+        os.makedirs(os.path.join(self.project, "buildlib"))
+        for tool in ("overlay", "ucx-build", "ucx-fetch", "apt-sources"):
+            os.symlink(os.path.join(BUILDLIB, tool),
+                       os.path.join(self.project, "buildlib", tool))
+        self.configure()
+
+    def configure(self, **changed):
+        """Write what the project's configure would."""
+        values = dict(project=self.project, build=self.build, source=self.ucx,
+                      rocm="/usr")
+        values.update(changed)
+        write_files(self.folder, {"settings.sh": SETTINGS.format(**values)})
+
+    def command(self, stage, *arguments):
+        """The command for a stage."""
+        return [os.path.join(BUILDLIB, "ucx-build"), self.path("settings.sh"),
+                stage, *arguments]
+
+    def environment(self, **more):
+        """The environment of the made-up UCX."""
+        return dict({"TRACE": self.path("trace"), "FAIL_IN": "", "WAIT_IN": "",
+                     "FILL": "", "WITHOUT_ROCM": "", "BUILD_LOCK_HELD": ""},
+                    **more)
+
+    def do_stage(self, stage, *arguments, **environment):
+        """Do a stage, which must succeed."""
+        return self.succeed(*self.command(stage, *arguments),
+                            env=self.environment(**environment))
+
+    def fail_stage(self, texts, stage, **environment):
+        """Do a stage, which must fail, and say all of the texts."""
+        return self.fail_with(texts, *self.command(stage),
+                              env=self.environment(**environment))
+
+    def trace(self):
+        """What was done since the last time that this was asked."""
+        done = (read_file(self.folder, "trace") or "").split()
+        write_files(self.folder, {"trace": ""})
+        return done
+
+    def module(self, folder):
+        """A module's content."""
+        return read_file(self.build, f"ucx/{folder}/libuct_rocm.so.0")
+
+
+class stages(ucx_build_test):
+    """What is done, and what is not done again."""
+
+    def test_all_in_order(self):
+        said = self.do_stage("patched")
+        self.assertEqual(self.trace(),
+                         ["autogen", "configure", "compile", "compile"])
+        self.assertIn("int b;", self.module("stock-modules"))
+        self.assertNotIn("patched", self.module("stock-modules"))
+        self.assertIn("int patched;", self.module("obj/modules"))
+        self.assertRegex(said, r"Configuring UCX \.\.\. \d+ s\n")
+
+    def test_a_second_time_nothing(self):
+        self.do_stage("patched")
+        self.trace()
+        before = snapshot(self.build)
+        self.assertEqual(self.do_stage("patched"), "")
+        self.assertEqual(before, snapshot(self.build))
+        self.assertEqual(self.trace(), [])
+
+    def test_an_edit_applies_and_compiles(self):
+        self.do_stage("patched")
+        self.trace()
+        time.sleep(0.01)
+        write_files(self.project, {"src/uct/rocm/b.c": "int edited;\n"})
+        self.do_stage("patched")
+        self.assertEqual(self.trace(), ["compile"])
+        self.assertIn("int edited;", self.module("obj/modules"))
+        self.assertIn("int b;", self.module("stock-modules"))
+
+    def test_other_options_start_anew(self):
+        self.do_stage("patched")
+        self.trace()
+        self.configure(rocm="/elsewhere")
+        said = self.do_stage("patched")
+        self.assertIn("starting anew", said)
+        self.assertEqual(self.trace(),
+                         ["autogen", "configure", "compile", "compile"])
+        self.assertIn("int b;", self.module("stock-modules"))
+
+    def test_install_goes_where_it_is_told(self):
+        self.do_stage("install", "DESTDIR=" + self.path("dest"))
+        self.assertIn("int patched;", read_file(self.path("dest"),
+                                                "made-up/libuct_rocm.so.0"))
+
+    def test_users_tree_stays_as_it_was(self):
+        before = snapshot(self.ucx)
+        self.do_stage("patched")
+        self.assertEqual(before, snapshot(self.ucx))
+
+    def test_from_a_checkout_only_sources_are_taken(self):
+        write_files(self.ucx, {".gitignore": "*.o\nconfig.status\n",
+                               "src/uct/old.o": "built", "config.status": "x"})
+        for command in (["init", "-q"], ["add", "."]):
+            subprocess.run(["git", "-C", self.ucx] + command, check=True,
+                           stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT)
+        self.do_stage("source")
+        self.assertIsNone(read_file(self.build, "ucx/source/src/uct/old.o"))
+        self.assertIsNone(read_file(self.build, "ucx/source/config.status"))
+        self.assertIsNone(read_file(self.build, "ucx/source/.git/HEAD"))
+        self.assertIsNotNone(read_file(self.build, "ucx/source/src/uct/rocm/b.c"))
+
+
+class failures(ucx_build_test):
+    """What is said, and how it goes on."""
+
+    def test_wrong_source(self):
+        for name in ("src/uct/api/uct.h", "configure.ac"):
+            os.rename(os.path.join(self.ucx, name), self.path("away"))
+            self.fail_stage([self.ucx, "not a UCX source tree", name], "patched")
+            os.rename(self.path("away"), os.path.join(self.ucx, name))
+        self.assertEqual(self.trace(), [])
+        self.assertFalse(os.path.exists(os.path.join(self.build, "ucx/source")))
+
+    def test_no_source(self):
+        self.configure(source=self.path("nowhere"))
+        self.fail_stage([self.path("nowhere"), "no such folder"], "patched")
+
+    def test_source_that_was_configured_in_place(self):
+        write_files(self.ucx, {"config.status": "#!/bin/sh\n"})
+        self.fail_stage(["configured in place", "distclean"], "patched")
+        self.assertEqual(self.trace(), [])
+
+    def test_no_rocm(self):
+        self.fail_stage(["no usable ROCm"], "patched", WITHOUT_ROCM="y")
+        self.do_stage("patched")
+
+    def test_each_step_names_its_log_and_goes_on_later(self):
+        for step, log in (("autogen", "ucx-autogen"),
+                          ("configure", "ucx-configure"),
+                          ("compile", "ucx-stock")):
+            said = self.fail_stage(["failed after"], "patched", FAIL_IN=step)
+            self.assertIn(os.path.join(self.build, "logs", log + ".log"), said)
+        self.do_stage("patched")
+        self.assertIn("int b;", self.module("stock-modules"))
+        self.assertIn("int patched;", self.module("obj/modules"))
+
+    def test_killed_half_way_is_done_again(self):
+        with subprocess.Popen(self.command("patched"), start_new_session=True,
+                              stdout=subprocess.DEVNULL,
+                              env=dict(os.environ, **self.environment(
+                                  WAIT_IN="configure"))) as process:
+            while "waiting" not in (read_file(self.folder, "trace") or ""):
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            os.killpg(process.pid, signal.SIGKILL)
+        self.assertTrue(os.path.exists(os.path.join(self.build, "ucx/obj/half")))
+        self.trace()
+        self.do_stage("patched")
+        self.assertEqual(self.trace(), ["configure", "compile", "compile"])
+        self.assertIn("int b;", self.module("stock-modules"))
+
+    def test_half_unpacked_source_is_unpacked_again(self):
+        write_files(self.build, {"ucx/source.new/configure.ac": "AC_INIT([ucx"})
+        self.do_stage("patched")
+        self.assertIn("int patched;", self.module("obj/modules"))
+
+    def test_part_of_an_object_is_compiled_again(self):
+        self.do_stage("stock")
+        write_files(self.build, {"ucx/obj/src/uct/.deps/part.Tpo": "",
+                                 "ucx/obj/src/uct/part.lo": "part",
+                                 "ucx/obj/src/uct/.libs/part.o": "par",
+                                 "ucx/obj/src/uct/whole.lo": "whole"})
+        self.do_stage("patched")
+        self.assertIsNone(read_file(self.build, "ucx/obj/src/uct/part.lo"))
+        self.assertIsNone(read_file(self.build, "ucx/obj/src/uct/.libs/part.o"))
+        self.assertIsNotNone(read_file(self.build, "ucx/obj/src/uct/whole.lo"))
+
+    def test_two_at_a_time_take_turns(self):
+        with subprocess.Popen(self.command("patched"), text=True,
+                              stdout=subprocess.PIPE,
+                              env=dict(os.environ, **self.environment(
+                                  WAIT_IN="configure"))) as first:
+            while "waiting" not in (read_file(self.folder, "trace") or ""):
+                self.assertIsNone(first.poll())
+                time.sleep(0.01)
+            with subprocess.Popen(self.command("patched"), text=True,
+                                  stdout=subprocess.PIPE,
+                                  env=dict(os.environ,
+                                           **self.environment())) as second:
+                self.assertIn("waiting", second.stdout.readline())
+                self.assertIsNone(second.poll())
+                self.stop_sleep()
+                self.assertEqual(second.wait(timeout=60), 0)
+            self.assertEqual(first.wait(timeout=60), 0)
+        self.assertEqual(self.trace().count("configure"), 1)
+
+    def stop_sleep(self):
+        """Let the first of two go on: its configure waits in a sleep, which is
+        found by the file that it has open as its output."""
+        log = os.path.join(self.build, "logs/ucx-configure.log")
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                if (os.readlink(f"/proc/{pid}/fd/1") == log and
+                        read_file(f"/proc/{pid}", "comm") == "sleep\n"):
+                    os.kill(int(pid), signal.SIGTERM)
+            except OSError:
+                continue
+
+
+class full_disks(ucx_build_test):
+    """A build folder on a small file system."""
+
+    def setUp(self):
+        super().setUp()
+        os.makedirs(self.build)
+        if self.run_tool("mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs",
+                         self.build).returncode != 0:
+            self.skipTest("may not mount a small file system")
+        self.addCleanup(subprocess.run, ["umount", self.build], check=True)
+
+    def pretend_space(self):
+        """A df that sees more than there is."""
+        write_files(self.path("bin"), {"df": "#!/bin/sh\n"
+                                             "echo Avail; echo 9000000\n"})
+        os.chmod(self.path("bin/df"), 0o755)
+        return {"PATH": self.path("bin") + ":" + os.environ["PATH"]}
+
+    def test_is_found_before_anything_is_done(self):
+        self.fail_stage(["MiB of disk space", self.build], "patched")
+        self.assertEqual(self.trace(), [])
+
+    def test_on_the_way_is_named_and_cured(self):
+        self.fail_stage(["The disk is full"], "patched", FILL="9000000",
+                        **self.pretend_space())
+        self.do_stage("patched", **self.pretend_space())
+        self.assertIn("int patched;", self.module("obj/modules"))
