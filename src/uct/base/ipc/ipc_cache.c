@@ -101,9 +101,15 @@ uct_ipc_cache_space_put(uct_ipc_cache_t *cache, uct_ipc_space_t *space)
     ucs_free(space);
 }
 
+static size_t uct_ipc_region_size(const uct_ipc_region_t *region)
+{
+    return region->super.end - region->super.start;
+}
+
 /* Called under the write lock. Returns what is left to do: the reference of the
  * table passes to the caller, unless somebody else has unlinked the region. */
-static unsigned uct_ipc_cache_unlink(uct_ipc_region_t *region)
+static unsigned
+uct_ipc_cache_unlink(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
 {
     uct_ipc_space_t *space = region->space;
     ucs_status_t status;
@@ -116,7 +122,10 @@ static unsigned uct_ipc_cache_unlink(uct_ipc_region_t *region)
     ucs_assertv_always(status == UCS_OK, "region %p is not in its page table",
                        region);
     ucs_list_del(&region->list);
-    region->space = NULL;
+    ucs_list_del(&region->lru_list);
+    --cache->num_regions;
+    cache->total_size -= uct_ipc_region_size(region);
+    region->space      = NULL;
     return UCT_IPC_REGION_TODO_PUT;
 }
 
@@ -129,8 +138,11 @@ void uct_ipc_region_init(uct_ipc_region_t *region, uintptr_t address,
     region->life        = 1;
     region->refcount    = 1;
     region->space       = NULL;
+    region->has_channel = 0;
+    region->has_handler = 0;
     region->owner_freed = 0;
     region->mapped_addr = mapped_addr;
+    region->dead_since  = 0;
 }
 
 /* Called under the lock, for reading at least */
@@ -151,6 +163,7 @@ uct_ipc_cache_pin_match(uct_ipc_cache_t *cache, uct_ipc_space_t *space,
     }
 
     uct_ipc_region_ref(region);
+    uct_ipc_cache_used(cache, region);
     return region;
 }
 
@@ -205,7 +218,7 @@ int uct_ipc_cache_claim(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
     pthread_rwlock_wrlock(&cache->lock);
     space = region->space;
     if (space != NULL) {
-        todo |= uct_ipc_cache_unlink(region);
+        todo |= uct_ipc_cache_unlink(cache, region);
         uct_ipc_cache_space_put(cache, space);
     }
     pthread_rwlock_unlock(&cache->lock);
@@ -218,10 +231,11 @@ int uct_ipc_cache_claim(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
  * claimed by another thread, which waits for the lock to unlink it, this is
  * done here, and only the reference of the table is left to be dropped. */
 static void
-uct_ipc_cache_take(uct_ipc_region_t *region, ucs_list_link_t *taken)
+uct_ipc_cache_take(uct_ipc_cache_t *cache, uct_ipc_region_t *region,
+                   ucs_list_link_t *taken)
 {
     region->todo  = uct_ipc_region_claim(region);
-    region->todo |= uct_ipc_cache_unlink(region);
+    region->todo |= uct_ipc_cache_unlink(cache, region);
     ucs_list_add_tail(taken, &region->list);
 }
 
@@ -246,8 +260,77 @@ static void uct_ipc_cache_overlap_cb(const ucs_pgtable_t *pgtable,
     *(uct_ipc_region_t**)arg = ucs_derived_of(pgt_region, uct_ipc_region_t);
 }
 
+/* Called under the write lock: put a region to its place in the order of use.
+ * Most often that is at the end. */
+static void uct_ipc_cache_lru_add(uct_ipc_cache_t *cache,
+                                  uct_ipc_region_t *region, ucs_time_t time)
+{
+    ucs_list_link_t *prev = cache->lru.prev;
+
+    while ((prev != &cache->lru) &&
+           (ucs_container_of(prev, uct_ipc_region_t, lru_list)->lru_time >
+            time)) {
+        prev = prev->prev;
+    }
+
+    region->lru_time = time;
+    ucs_list_insert_after(prev, &region->lru_list);
+}
+
+/* Called under the write lock: the least recently used region that may go */
+static uct_ipc_region_t *
+uct_ipc_cache_lru_find(uct_ipc_cache_t *cache, int no_handler_only)
+{
+    ucs_list_link_t *next = cache->lru.next;
+    uct_ipc_region_t *region;
+    ucs_time_t last_used;
+
+    while (next != &cache->lru) {
+        region    = ucs_container_of(next, uct_ipc_region_t, lru_list);
+        last_used = __atomic_load_n(&region->last_used, __ATOMIC_RELAXED);
+        next      = next->next;
+        if (uct_ipc_region_is_pinned(region) ||
+            (no_handler_only && uct_ipc_region_has_handler(region))) {
+            continue;
+        }
+
+        if (last_used <= region->lru_time) {
+            return region;
+        }
+
+        ucs_list_del(&region->lru_list);
+        uct_ipc_cache_lru_add(cache, region, last_used);
+        if (region->lru_list.next == next) {
+            next = &region->lru_list; /* It is still the next one */
+        }
+    }
+
+    return NULL;
+}
+
 /* Called under the write lock */
-static ucs_status_t uct_ipc_cache_link(uct_ipc_space_t *space,
+static void
+uct_ipc_cache_shrink(uct_ipc_cache_t *cache, ucs_list_link_t *taken)
+{
+    uct_ipc_region_t *region;
+    uct_ipc_space_t *space;
+
+    while ((cache->num_regions > cache->max_regions) ||
+           (cache->total_size > cache->max_size)) {
+        region = uct_ipc_cache_lru_find(cache, 0);
+        if (region == NULL) {
+            break;
+        }
+
+        space = region->space;
+        uct_ipc_cache_take(cache, region, taken);
+        uct_ipc_cache_space_put(cache, space);
+    }
+}
+
+/* Called under the write lock */
+static ucs_status_t uct_ipc_cache_link(uct_ipc_cache_t *cache,
+                                       uct_ipc_space_t *space,
                                        uct_ipc_region_t *region,
                                        ucs_list_link_t *taken)
 {
@@ -261,12 +344,16 @@ static ucs_status_t uct_ipc_cache_link(uct_ipc_space_t *space,
                                  region->super.end - 1,
                                  uct_ipc_cache_overlap_cb, &overlap);
         ucs_assert_always(overlap != NULL);
-        uct_ipc_cache_take(overlap, taken);
+        uct_ipc_cache_take(cache, overlap, taken);
     }
 
     if (status == UCS_OK) {
         ucs_list_add_tail(&space->regions, &region->list);
-        region->space = space;
+        region->last_used = ucs_get_time();
+        uct_ipc_cache_lru_add(cache, region, region->last_used);
+        ++cache->num_regions;
+        cache->total_size += uct_ipc_region_size(region);
+        region->space      = space;
         uct_ipc_region_ref(region);
     } else {
         ucs_error("failed to insert remote range 0x%lx..0x%lx: %s",
@@ -305,11 +392,12 @@ uct_ipc_cache_insert(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
         goto out_unlock;
     }
 
-    status = uct_ipc_cache_link(space, region, &taken);
+    status = uct_ipc_cache_link(cache, space, region, &taken);
     if (status == UCS_OK) {
         *found_p = region;
     }
     uct_ipc_cache_space_put(cache, space);
+    uct_ipc_cache_shrink(cache, &taken);
 
 out_unlock:
     pthread_rwlock_unlock(&cache->lock);
@@ -317,16 +405,49 @@ out_unlock:
     return status;
 }
 
+void uct_ipc_cache_set_bounds(uct_ipc_cache_t *cache, unsigned long max_regions,
+                              size_t max_size)
+{
+    pthread_rwlock_wrlock(&cache->lock);
+    cache->max_regions = max_regions;
+    cache->max_size    = max_size;
+    __atomic_store_n(&cache->is_bounded,
+                     (max_regions != ULONG_MAX) || (max_size != SIZE_MAX),
+                     __ATOMIC_RELAXED);
+    pthread_rwlock_unlock(&cache->lock);
+}
+
+int uct_ipc_cache_evict(uct_ipc_cache_t *cache, int no_handler_only)
+{
+    uct_ipc_region_t *region;
+    uct_ipc_space_t *space;
+    ucs_list_link_t taken;
+
+    ucs_list_head_init(&taken);
+
+    pthread_rwlock_wrlock(&cache->lock);
+    region = uct_ipc_cache_lru_find(cache, no_handler_only);
+    if (region != NULL) {
+        space = region->space;
+        uct_ipc_cache_take(cache, region, &taken);
+        uct_ipc_cache_space_put(cache, space);
+    }
+    pthread_rwlock_unlock(&cache->lock);
+
+    return uct_ipc_cache_finish_taken(cache, &taken);
+}
+
 /* Called under the write lock */
 static void
 uct_ipc_cache_take_space(uct_ipc_cache_t *cache, uct_ipc_space_t *space,
-                         int unwatched_only, ucs_list_link_t *taken)
+                         int untold_only, ucs_list_link_t *taken)
 {
     uct_ipc_region_t *region, *tmp;
 
     ucs_list_for_each_safe(region, tmp, &space->regions, list) {
-        if (!unwatched_only || !uct_ipc_region_is_watched(region)) {
-            uct_ipc_cache_take(region, taken);
+        if (!untold_only ||
+            !__atomic_load_n(&region->has_channel, __ATOMIC_RELAXED)) {
+            uct_ipc_cache_take(cache, region, taken);
         }
     }
 
@@ -349,7 +470,7 @@ unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache)
     return uct_ipc_cache_finish_taken(cache, &taken);
 }
 
-unsigned uct_ipc_cache_purge_unwatched(uct_ipc_cache_t *cache, pid_t pid)
+unsigned uct_ipc_cache_purge_untold(uct_ipc_cache_t *cache, pid_t pid)
 {
     uct_ipc_space_t *space;
     ucs_list_link_t taken;

@@ -11,6 +11,7 @@
 #include <ucs/datastruct/khash.h>
 #include <ucs/type/status.h>
 
+#include <limits.h>
 #include <pthread.h>
 #include <sys/types.h>
 
@@ -31,6 +32,11 @@
  *  2. A region in a table may already be dead; whoever finds it so under the
  *     write lock may unlink it in place of the one who has claimed it.
  *  3. A region is used through a pin only, see ipc_region.h.
+ *  4. The list of all regions is sorted by the time of use as it was when the
+ *     region was put to its place; a hit only notes the time. Whoever evicts
+ *     first moves the regions which were used since, and so takes the least
+ *     recently used one, at the price of a move for each use that counts.
+ *  5. A pinned region is never evicted, so that the bounds can be exceeded.
  */
 
 
@@ -59,8 +65,8 @@ typedef struct uct_ipc_cache_ops {
     /** Detach the mapping: called exactly once for each region. */
     void (*detach)(uct_ipc_region_t *region);
 
-    /** Release the lifetime channel, if the region has one: called exactly
-     *  once, unless a handler owns the channel. */
+    /** Let go of the lifetime channel, if the region has one: called exactly
+     *  once. */
     void (*release_channel)(uct_ipc_region_t *region);
 
     /** Free the record. */
@@ -88,19 +94,40 @@ KHASH_TYPE(uct_ipc_space, uct_ipc_space_id_t, uct_ipc_space_t*);
 /** Cache of imported regions. */
 typedef struct uct_ipc_cache {
     const uct_ipc_cache_ops_t *ops;
-    pthread_rwlock_t          lock;    /**< Protects all below, see rule 1 */
+    int                       is_bounded; /**< Atomic: note the time of use */
+    pthread_rwlock_t          lock;       /**< Protects all below, see rule 1 */
     khash_t(uct_ipc_space)    spaces;
+    ucs_list_link_t           lru;        /**< All regions, see rule 4 */
+    unsigned long             num_regions;
+    size_t                    total_size; /**< Of the regions, in bytes */
+    unsigned long             max_regions;
+    size_t                    max_size;
 } uct_ipc_cache_t;
 
 
 /** Initializer of a cache in static memory, where it can outlive everything
  *  that a late handler may touch. */
-#define UCT_IPC_CACHE_INITIALIZER(_ops) \
+#define UCT_IPC_CACHE_INITIALIZER(_cache, _ops) \
     { \
-        .ops    = (_ops), \
-        .lock   = PTHREAD_RWLOCK_INITIALIZER, \
-        .spaces = KHASH_STATIC_INITIALIZER \
+        .ops         = (_ops), \
+        .lock        = PTHREAD_RWLOCK_INITIALIZER, \
+        .spaces      = KHASH_STATIC_INITIALIZER, \
+        .lru         = UCS_LIST_INITIALIZER(&(_cache)->lru, &(_cache)->lru), \
+        .max_regions = ULONG_MAX, \
+        .max_size    = SIZE_MAX \
     }
+
+
+/**
+ * Bound the cache. What exceeds the bounds goes when the next region is
+ * inserted.
+ *
+ * @param [in] cache        Cache to bound.
+ * @param [in] max_regions  Most regions, ULONG_MAX for no bound.
+ * @param [in] max_size     Most bytes that they map, SIZE_MAX for no bound.
+ */
+void uct_ipc_cache_set_bounds(uct_ipc_cache_t *cache, unsigned long max_regions,
+                              size_t max_size);
 
 
 /**
@@ -154,6 +181,18 @@ uct_ipc_cache_insert(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
 
 
 /**
+ * Evict the least recently used region which is not pinned.
+ *
+ * @param [in] cache            Cache.
+ * @param [in] no_handler_only  Only a region that no handler watches: only such
+ *                              a one gives its lifetime channel back at once.
+ *
+ * @return Nonzero if a region was evicted.
+ */
+int uct_ipc_cache_evict(uct_ipc_cache_t *cache, int no_handler_only);
+
+
+/**
  * Claim a region: take it out of the table, and detach it now or when its last
  * pin goes. May be called from any thread, also from a handler. The caller
  * holds a reference.
@@ -172,20 +211,31 @@ unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache);
 
 
 /**
- * Claim the regions of one peer which no handler watches. The time it takes
- * grows with the number of spaces, and of that peer's regions.
+ * Claim the regions of one peer of which nobody tells when the memory is freed.
+ * The time it takes grows with the number of spaces, and of that peer's
+ * regions.
  *
  * @param [in] cache  Cache to purge.
  * @param [in] pid    Process id of the peer, in any namespace.
  *
  * @return Number of regions taken out of the tables.
  */
-unsigned uct_ipc_cache_purge_unwatched(uct_ipc_cache_t *cache, pid_t pid);
+unsigned uct_ipc_cache_purge_untold(uct_ipc_cache_t *cache, pid_t pid);
 
 
 /** Detach the mapping and drop its reference, after the life word has said that
  *  the caller is the one to do it. */
 void uct_ipc_cache_detach(uct_ipc_cache_t *cache, uct_ipc_region_t *region);
+
+
+/** Note that a region is used, where that decides what is evicted. */
+static UCS_F_ALWAYS_INLINE void
+uct_ipc_cache_used(const uct_ipc_cache_t *cache, uct_ipc_region_t *region)
+{
+    if (ucs_unlikely(__atomic_load_n(&cache->is_bounded, __ATOMIC_RELAXED))) {
+        __atomic_store_n(&region->last_used, ucs_get_time(), __ATOMIC_RELAXED);
+    }
+}
 
 
 /** Drop a reference of a region. */

@@ -11,6 +11,7 @@
 #include <ucs/debug/assert.h>
 #include <ucs/sys/compiler_def.h>
 #include <ucs/sys/math.h>
+#include <ucs/time/time.h>
 
 #include <stdint.h>
 
@@ -21,35 +22,34 @@
  *
  * One atomic word decides when the mapping goes and who does it:
  *
- *       31     30     29                                             0
- *    +------+---------+-----------------------------------------------+
- *    | DEAD | WATCHED | number of pins                                |
- *    +------+---------+-----------------------------------------------+
+ *       31     30                                                    0
+ *    +------+---------------------------------------------------------+
+ *    | DEAD |                    number of pins                       |
+ *    +------+---------------------------------------------------------+
  *
  *  1. A pin keeps the mapping. No pin is given once DEAD is set; therefore
  *     pinning compares and swaps. An increment that is taken back when DEAD
  *     turns out to be set could reach zero twice, and detach twice.
- *  2. A claim sets DEAD. Whoever changed the bit is the winner, and takes the
- *     region out of the table.
+ *  2. A claim sets DEAD. Whoever changed the bit is the winner, takes the
+ *     region out of the table, and lets go of the lifetime channel.
  *  3. The mapping is detached by the winner if nothing was pinned, else by
  *     whoever removes the last pin: exactly once, as early as is safe.
- *  4. WATCHED says that an async handler owns the lifetime channel, and is set
- *     before the handler is armed. A winner who does not see WATCHED owns the
- *     channel and releases it; one who sees it leaves the channel to the
- *     handler, since a runtime must not wait on a destroyed signal. Both bits
- *     are in one word, so that claiming and watching cannot miss each other.
  *
  * A reference keeps the record, not the mapping. These hold one each: the
- * mapping (until it is detached), the table, the thread which arms the handler,
- * the handler, and every remote key that remembers the region.
+ * mapping (until it is detached), the table, the thread which imports the
+ * memory, the lifetime channel that claims the region when a handler is called,
+ * the watcher, and every remote key that remembers the region.
  */
 
 
 enum {
-    UCT_IPC_REGION_DEAD    = UCS_BIT(31),
-    UCT_IPC_REGION_WATCHED = UCS_BIT(30),
-    UCT_IPC_REGION_PINS    = UCS_MASK(30)
+    UCT_IPC_REGION_DEAD = UCS_BIT(31),
+    UCT_IPC_REGION_PINS = UCS_MASK(31)
 };
+
+
+/** A process whose memory is imported, see ipc_watcher.h */
+typedef struct uct_ipc_owner uct_ipc_owner_t;
 
 
 /** Common part of the record of one mapping. */
@@ -59,12 +59,23 @@ typedef struct uct_ipc_region {
     uint32_t         refcount;     /**< Atomic */
     void             *space;       /**< Where it is linked, or NULL; under the
                                         lock of the cache */
+    int              has_channel;  /**< Atomic: somebody claims it when the
+                                        memory is freed ... */
+    int              has_handler;  /**< Atomic: ... and that is a handler */
     int              owner_freed;  /**< The owner is known to have freed the
                                         memory; set before DEAD */
     void             *mapped_addr; /**< Local address of the remote base */
     ucs_list_link_t  list;         /**< In the list of its space; after it was
                                         unlinked, of whoever did that */
+    ucs_list_link_t  lru_list;     /**< In the order of use, see ipc_cache.h */
+    ucs_time_t       last_used;    /**< Atomic: while the cache is bounded */
+    ucs_time_t       lru_time;     /**< Value of last_used that has decided the
+                                        place in lru_list */
     unsigned         todo;         /**< Set by whoever has unlinked it */
+    uct_ipc_owner_t  *owner;       /**< Process that it belongs to, or NULL if
+                                        that is not watched */
+    ucs_list_link_t  watch_list;   /**< Used by the watcher ... */
+    ucs_time_t       dead_since;   /**< ... when it has seen the region dead */
 } uct_ipc_region_t;
 
 
@@ -113,8 +124,7 @@ static UCS_F_ALWAYS_INLINE int uct_ipc_region_unpin(uct_ipc_region_t *region)
     uint32_t life = __atomic_fetch_sub(&region->life, 1, __ATOMIC_ACQ_REL);
 
     ucs_assert((life & UCT_IPC_REGION_PINS) > 0);
-    return ucs_unlikely((life & ~UCT_IPC_REGION_WATCHED) ==
-                        (UCT_IPC_REGION_DEAD | 1));
+    return ucs_unlikely(life == (UCT_IPC_REGION_DEAD | 1));
 }
 
 
@@ -135,59 +145,34 @@ uct_ipc_region_claim(uct_ipc_region_t *region)
         return 0;
     }
 
-    return UCT_IPC_REGION_TODO_UNLINK |
-           ((life & UCT_IPC_REGION_WATCHED) ? 0 : UCT_IPC_REGION_TODO_CHANNEL) |
+    return UCT_IPC_REGION_TODO_UNLINK | UCT_IPC_REGION_TODO_CHANNEL |
            ((life & UCT_IPC_REGION_PINS) ? 0 : UCT_IPC_REGION_TODO_DETACH);
 }
 
 
-/**
- * Make the async handler, which is about to be armed, the owner of the lifetime
- * channel. Lock-free.
- *
- * @return Nonzero if the handler is the owner now, 0 if the region is dead, and
- *         its channel belongs to the one who has claimed it.
- */
-static UCS_F_ALWAYS_INLINE int uct_ipc_region_watch(uct_ipc_region_t *region)
-{
-    uint32_t life = __atomic_load_n(&region->life, __ATOMIC_RELAXED);
-
-    do {
-        if (life & UCT_IPC_REGION_DEAD) {
-            return 0;
-        }
-        /* Relaxed: the runtime orders the arming before the handler */
-    } while (!__atomic_compare_exchange_n(&region->life, &life,
-                                          life | UCT_IPC_REGION_WATCHED, 1,
-                                          __ATOMIC_RELAXED, __ATOMIC_RELAXED));
-
-    return 1;
-}
-
-
-/**
- * Take the lifetime channel back after the handler could not be armed.
- *
- * @return Nonzero if the region was claimed meanwhile; its winner has left the
- *         channel to the handler that never was, so the caller releases it.
- */
-static UCS_F_ALWAYS_INLINE int uct_ipc_region_unwatch(uct_ipc_region_t *region)
-{
-    uint32_t life = __atomic_fetch_and(&region->life,
-                                       ~(uint32_t)UCT_IPC_REGION_WATCHED,
-                                       __ATOMIC_ACQ_REL);
-
-    return !!(life & UCT_IPC_REGION_DEAD);
-}
-
-
-/** @return Nonzero if an async handler owns the lifetime channel, or has owned
- *          it. Stable for a region which is not being armed. */
+/** @return Nonzero if the region was claimed. */
 static UCS_F_ALWAYS_INLINE int
-uct_ipc_region_is_watched(const uct_ipc_region_t *region)
+uct_ipc_region_is_dead(const uct_ipc_region_t *region)
 {
     return !!(__atomic_load_n(&region->life, __ATOMIC_RELAXED) &
-              UCT_IPC_REGION_WATCHED);
+              UCT_IPC_REGION_DEAD);
+}
+
+
+/** @return Nonzero if the region is pinned. */
+static UCS_F_ALWAYS_INLINE int
+uct_ipc_region_is_pinned(const uct_ipc_region_t *region)
+{
+    return !!(__atomic_load_n(&region->life, __ATOMIC_RELAXED) &
+              UCT_IPC_REGION_PINS);
+}
+
+
+/** @return Nonzero if an async handler watches the region. */
+static UCS_F_ALWAYS_INLINE int
+uct_ipc_region_has_handler(const uct_ipc_region_t *region)
+{
+    return __atomic_load_n(&region->has_handler, __ATOMIC_RELAXED);
 }
 
 
