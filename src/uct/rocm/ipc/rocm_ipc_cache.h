@@ -7,60 +7,34 @@
 #define UCT_ROCM_IPC_CACHE_H_
 
 #include "rocm_ipc_md.h"
+#include "rocm_ipc_region.h"
 
 #include <uct/base/ipc/ipc_cache.h>
+#include <uct/base/ipc/ipc_watcher.h>
 
 
 /**
  * @file rocm_ipc_cache.h
- * @brief What this process has imported: regions of peers' memory, and the
- *        remote keys which find them.
+ * @brief What this process has imported, and who uses it.
  */
-
-
-/** One mapping of a peer's allocation. */
-typedef struct uct_rocm_ipc_region {
-    uct_ipc_region_t     super;
-    hsa_amd_ipc_memory_t handle;        /**< The key it was attached by ... */
-    hsa_amd_ipc_signal_t signal_handle; /**< ... and that of its signal, zeroed
-                                             if there is none */
-    int                  has_signal;    /**< Was attached with its signal */
-    hsa_signal_t         signal;        /**< Lifetime signal */
-    uint32_t             signal_users;  /**< Atomic: the owner of the signal,
-                                             see ipc_region.h, and those who
-                                             read it now; the last one destroys
-                                             the signal */
-    hsa_agent_t          agent;         /**< Agent which copies use */
-} uct_rocm_ipc_region_t;
-
-
-/* A region which a remote key remembered before its present one */
-typedef struct uct_rocm_ipc_rkey_past uct_rocm_ipc_rkey_past_t;
-
-
-/** Unpacked remote key. Several threads may use one at the same time; whoever
- *  releases it is alone. A region that it remembers is not freed before it is
- *  released, so that a hit needs no lock. */
-typedef struct uct_rocm_ipc_rkey {
-    uct_rocm_ipc_region_t    *region; /**< Atomic: region used last, or NULL */
-    uct_rocm_ipc_region_t    *held;   /**< Atomic: region pinned by
-                                           uct_rkey_ptr(), or NULL */
-    uct_rocm_ipc_rkey_past_t *past;   /**< Atomic: list of former regions */
-    uct_rocm_ipc_key_t       key;     /**< Key, zeroed where it has no field */
-} uct_rocm_ipc_rkey_t;
 
 
 /** All imported regions of this process */
 extern uct_ipc_cache_t uct_rocm_ipc_cache;
 
 
+/** The thread which watches them and their owners */
+extern uct_ipc_watcher_t uct_rocm_ipc_watcher;
+
+
 /**
  * Count a memory domain as a user of the cache.
  *
- * @param [in] signal_import  Whether uct_rkey_ptr(), which knows no memory
- *                            domain, watches lifetime signals from now on.
+ * @param [in] config  Its configuration, which from now on holds for the bounds
+ *                     of the cache, and for uct_rkey_ptr(), which knows no
+ *                     memory domain.
  */
-void uct_rocm_ipc_cache_open(int signal_import);
+void uct_rocm_ipc_cache_open(const uct_rocm_ipc_md_config_t *config);
 
 
 /** With the last user: detach all that is not pinned. */
@@ -76,80 +50,23 @@ ucs_status_t uct_rocm_ipc_cache_peer_open(pid_t pid);
 void uct_rocm_ipc_cache_peer_close(pid_t pid);
 
 
-/**
- * Unpack a key.
- *
- * @param [in]  buffer  Key as packed by any version of this transport; may be
- *                      garbage, but is readable up to its end.
- * @param [out] rkey_p  New remote key.
- *
- * @return UCS_OK, UCS_ERR_INVALID_PARAM if the key names no range of memory,
- *         UCS_ERR_NO_MEMORY.
- */
-ucs_status_t
-uct_rocm_ipc_rkey_create(const void *buffer, uct_rocm_ipc_rkey_t **rkey_p);
-
-
-/** Release a remote key, and the pointer if it has handed one out. */
-void uct_rocm_ipc_rkey_destroy(uct_rocm_ipc_rkey_t *rkey);
+/** @return Whether uct_rkey_ptr() watches lifetime signals. */
+int uct_rocm_ipc_cache_signal_import(void);
 
 
 /**
- * Hand out a local pointer to remote memory, valid until the key is released.
+ * Find the region of a key, or attach the memory and insert it. No lock may be
+ * held.
  *
- * @return UCS_OK, UCS_ERR_INVALID_ADDR if the owner has freed the memory or the
- *         address is outside of the key, or an error of attaching.
- */
-ucs_status_t uct_rocm_ipc_rkey_map(uct_rocm_ipc_rkey_t *rkey,
-                                   uint64_t remote_addr, void **addr_p);
-
-
-/**
- * Pin the region of a key, and attach the memory first if needed: what
- * @ref uct_rocm_ipc_rkey_pin does when the key remembers no live region.
- */
-ucs_status_t
-uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
-                           int signal_import, uct_rocm_ipc_region_t **region_p);
-
-
-/**
- * Attach the memory of a key for one operation, without the cache.
- * Parameters and result are as for @ref uct_rocm_ipc_rkey_pin.
- */
-ucs_status_t
-uct_rocm_ipc_rkey_attach_once(uct_rocm_ipc_rkey_t *rkey, int signal_import,
-                              uct_rocm_ipc_region_t **region_p);
-
-
-/**
- * Pin the region of a key. May be called from any thread.
+ * @param [in]  import    What to import.
+ * @param [out] region_p  Region, pinned and with a reference for the caller. It
+ *                        may turn out to be dead by now, and is not what the
+ *                        key means then.
  *
- * @param [in]  rkey           Remote key.
- * @param [in]  peer_pid       Process which sent the key, if the key does not
- *                             say so itself.
- * @param [in]  signal_import  Whether to watch the lifetime signal.
- * @param [out] region_p       Region, to be given back by
- *                             @ref uct_rocm_ipc_region_unpin.
- *
- * @return UCS_OK, UCS_ERR_INVALID_ADDR if the owner has freed the memory or the
- *         key is garbage, UCS_ERR_NO_MEMORY.
+ * @return UCS_OK, or what @ref uct_rocm_ipc_region_attach returns.
  */
-static UCS_F_ALWAYS_INLINE ucs_status_t
-uct_rocm_ipc_rkey_pin(uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
-                      int signal_import, uct_rocm_ipc_region_t **region_p)
-{
-    /* Acquire: the region was written before the key has remembered it */
-    uct_rocm_ipc_region_t *region = __atomic_load_n(&rkey->region,
-                                                    __ATOMIC_ACQUIRE);
-
-    if (ucs_likely((region != NULL) && uct_ipc_region_pin(&region->super))) {
-        *region_p = region;
-        return UCS_OK;
-    }
-
-    return uct_rocm_ipc_rkey_pin_slow(rkey, peer_pid, signal_import, region_p);
-}
+ucs_status_t uct_rocm_ipc_cache_get(const uct_rocm_ipc_import_t *import,
+                                    uct_rocm_ipc_region_t **region_p);
 
 
 /** Give back a pinned region, from any thread. */

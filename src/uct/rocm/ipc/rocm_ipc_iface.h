@@ -6,8 +6,8 @@
 #ifndef UCT_ROCM_IPC_IFACE_H_
 #define UCT_ROCM_IPC_IFACE_H_
 
-#include "rocm_ipc_cache.h"
 #include "rocm_ipc_md.h"
+#include "rocm_ipc_rkey.h"
 
 #include <uct/base/uct_iface.h>
 #include <ucs/datastruct/list.h>

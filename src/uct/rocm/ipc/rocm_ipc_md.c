@@ -8,8 +8,8 @@
 #endif
 
 #include "rocm_ipc_md.h"
-#include "rocm_ipc_cache.h"
 #include "rocm_ipc_export.h"
+#include "rocm_ipc_rkey.h"
 
 #include <uct/rocm/base/rocm_base.h>
 #include <ucs/debug/memtrack_int.h>
@@ -30,6 +30,17 @@ static ucs_config_field_t uct_rocm_ipc_md_config_table[] = {
      "enabled on both sides.",
      ucs_offsetof(uct_rocm_ipc_md_config_t, signal_invalidate),
      UCS_CONFIG_TYPE_BOOL},
+
+    {"CACHE_MAX_REGIONS", "inf",
+     "How many mappings of peers' memory this process keeps. The least\n"
+     "recently used one goes first; a mapping in use never does.",
+     ucs_offsetof(uct_rocm_ipc_md_config_t, cache_max_regions),
+     UCS_CONFIG_TYPE_ULUNITS},
+
+    {"CACHE_MAX_SIZE", "inf",
+     "How much of peers' memory this process keeps mapped, like above.",
+     ucs_offsetof(uct_rocm_ipc_md_config_t, cache_max_size),
+     UCS_CONFIG_TYPE_MEMUNITS},
 
     {NULL}
 };
@@ -233,7 +244,7 @@ uct_rocm_ipc_md_open(uct_component_h component, const char *md_name,
     md->signal_import   = config->signal_invalidate;
     md->signal_export   = config->signal_invalidate &&
                           uct_rocm_ipc_md_open_exports();
-    uct_rocm_ipc_cache_open(md->signal_import);
+    uct_rocm_ipc_cache_open(config);
     *md_p = &md->super;
     return UCS_OK;
 }

@@ -50,6 +50,8 @@ typedef struct uct_rocm_ipc_key {
 typedef struct uct_rocm_ipc_md_config {
     uct_md_config_t super;
     int             signal_invalidate; /**< Give and watch lifetime signals */
+    unsigned long   cache_max_regions; /**< Most mappings that are kept */
+    size_t          cache_max_size;    /**< Most bytes that they map */
 } uct_rocm_ipc_md_config_t;
 
 

@@ -48,11 +48,12 @@ ucs_status_t uct_rocm_ipc_signal_attach(const hsa_amd_ipc_signal_t *handle,
     hsa_status_t status;
 
     status = hsa_amd_ipc_signal_attach(handle, signal_p);
-    if (status != HSA_STATUS_SUCCESS) {
+    if (status == HSA_STATUS_ERROR_OUT_OF_RESOURCES) {
+        return UCS_ERR_NO_MEMORY;
+    } else if (status != HSA_STATUS_SUCCESS) {
         ucs_error("failed to attach the lifetime signal of remote memory: %s",
                   uct_rocm_ipc_hsa_status_string(status));
-        return (status == HSA_STATUS_ERROR_OUT_OF_RESOURCES) ?
-                       UCS_ERR_NO_MEMORY : UCS_ERR_INVALID_ADDR;
+        return UCS_ERR_INVALID_ADDR;
     }
 
     if (!uct_rocm_ipc_signal_is_alive(*signal_p)) {
@@ -68,8 +69,12 @@ ucs_status_t uct_rocm_ipc_signal_watch(hsa_signal_t signal,
                                        hsa_amd_signal_handler handler,
                                        void *arg)
 {
-    static int told = 0;
+    static int refused = 0;
     hsa_status_t status;
+
+    if (__atomic_load_n(&refused, __ATOMIC_RELAXED)) {
+        return UCS_ERR_UNSUPPORTED;
+    }
 
     status = hsa_amd_signal_async_handler(signal, HSA_SIGNAL_CONDITION_LT,
                                           UCT_ROCM_IPC_SIGNAL_ALIVE, handler,
@@ -78,11 +83,12 @@ ucs_status_t uct_rocm_ipc_signal_watch(hsa_signal_t signal,
         return UCS_OK;
     }
 
-    if (!__atomic_exchange_n(&told, 1, __ATOMIC_RELAXED)) {
-        ucs_info("the ROCm runtime does not watch IPC signals (%s): the memory"
-                 " of a peer stays mapped until it is replaced or the"
-                 " connection is closed",
-                 uct_rocm_ipc_hsa_status_string(status));
+    /* What runtimes say which never watch IPC signals. Whatever else has gone
+     * wrong may not happen the next time. */
+    if ((status == HSA_STATUS_ERROR_INVALID_SIGNAL) &&
+        !__atomic_exchange_n(&refused, 1, __ATOMIC_RELAXED)) {
+        ucs_info("the ROCm runtime does not watch IPC signals (%s), a thread"
+                 " of UCX does so", uct_rocm_ipc_hsa_status_string(status));
     }
 
     return UCS_ERR_UNSUPPORTED;

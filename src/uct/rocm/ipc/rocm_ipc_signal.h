@@ -52,7 +52,8 @@ hsa_status_t uct_rocm_ipc_signal_create(hsa_signal_t *signal_p,
  * @param [out] signal_p  Signal, for @ref uct_rocm_ipc_signal_destroy.
  *
  * @return UCS_OK, UCS_ERR_INVALID_ADDR if the memory was freed or the handle
- *         names no signal, UCS_ERR_NO_MEMORY if the runtime is out of signals.
+ *         names no signal, UCS_ERR_NO_MEMORY if the runtime is out of signals,
+ *         which the caller logs.
  */
 ucs_status_t uct_rocm_ipc_signal_attach(const hsa_amd_ipc_signal_t *handle,
                                         hsa_signal_t *signal_p);
