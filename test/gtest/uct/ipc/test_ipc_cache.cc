@@ -34,6 +34,8 @@ protected:
         memset(&cache, 0, sizeof(cache));
         cache.ops    = &ops;
         pthread_rwlock_init(&cache.lock, nullptr);
+        ucs_list_head_init(&cache.lru);
+        uct_ipc_cache_set_bounds(&cache, ULONG_MAX, SIZE_MAX);
         memset(&space, 0, sizeof(space));
         space.pid    = 1234;
     }
@@ -42,7 +44,7 @@ protected:
     {
         uct_ipc_cache_purge(&cache);
         EXPECT_EQ(num_created, num_detached);
-        EXPECT_EQ(num_created, num_released + num_left_to_handler);
+        EXPECT_EQ(num_created, num_released);
         EXPECT_EQ(num_created, num_freed);
         EXPECT_EQ(0u, kh_size(&cache.spaces));
         free(cache.spaces.flags);
@@ -101,7 +103,6 @@ protected:
     std::atomic<unsigned>            num_detached{0};
     std::atomic<unsigned>            num_released{0};
     std::atomic<unsigned>            num_freed{0};
-    std::atomic<unsigned>            num_left_to_handler{0};
 
 private:
     static int match_cb(const uct_ipc_region_t *region, const void *key)
@@ -167,50 +168,6 @@ UCS_TEST_F(test_ipc_cache, only_one_claim_wins)
     EXPECT_EQ(1u, num_released);
 }
 
-UCS_TEST_F(test_ipc_cache, a_handler_keeps_the_channel)
-{
-    counted_region *region = insert(1);
-    uct_ipc_region_ref(&region->super); /* of the handler */
-
-    ASSERT_TRUE(uct_ipc_region_watch(&region->super));
-    EXPECT_TRUE(uct_ipc_cache_claim(&cache, &region->super));
-    EXPECT_EQ(1u, num_detached);
-    EXPECT_EQ(0u, num_released);
-    num_left_to_handler = 1;
-    uct_ipc_cache_put(&cache, &region->super);
-}
-
-UCS_TEST_F(test_ipc_cache, a_dead_region_is_not_watched)
-{
-    counted_region *region = insert(1);
-    uct_ipc_region_ref(&region->super);
-
-    EXPECT_TRUE(uct_ipc_cache_claim(&cache, &region->super));
-    EXPECT_FALSE(uct_ipc_region_watch(&region->super));
-    EXPECT_EQ(1u, num_released);
-    uct_ipc_cache_put(&cache, &region->super);
-}
-
-UCS_TEST_F(test_ipc_cache, a_handler_that_was_refused_gives_the_channel_back)
-{
-    counted_region *region = insert(1);
-    uct_ipc_region_ref(&region->super);
-
-    ASSERT_TRUE(uct_ipc_region_watch(&region->super));
-    EXPECT_FALSE(uct_ipc_region_unwatch(&region->super));
-    EXPECT_TRUE(uct_ipc_cache_claim(&cache, &region->super));
-    EXPECT_EQ(1u, num_released); /* by the claim */
-    uct_ipc_cache_put(&cache, &region->super);
-
-    region = insert(2);
-    uct_ipc_region_ref(&region->super);
-    ASSERT_TRUE(uct_ipc_region_watch(&region->super));
-    EXPECT_TRUE(uct_ipc_cache_claim(&cache, &region->super));
-    EXPECT_TRUE(uct_ipc_region_unwatch(&region->super));
-    num_left_to_handler = 1; /* to whoever has called unwatch */
-    uct_ipc_cache_put(&cache, &region->super);
-}
-
 UCS_TEST_F(test_ipc_cache, new_memory_throws_out_all_that_it_overlaps)
 {
     insert(1, 0x10000, 0x1000);
@@ -270,9 +227,9 @@ UCS_TEST_F(test_ipc_cache, purge_of_a_peer_leaves_others_and_what_is_watched)
     space.pid               = 4321;
     insert(3, 0x10000);
 
-    ASSERT_TRUE(uct_ipc_region_watch(&watched->super));
-    EXPECT_EQ(1u, uct_ipc_cache_purge_unwatched(&cache, 1234));
-    EXPECT_EQ(0u, uct_ipc_cache_purge_unwatched(&cache, 1234));
+    watched->super.has_channel = 1;
+    EXPECT_EQ(1u, uct_ipc_cache_purge_untold(&cache, 1234));
+    EXPECT_EQ(0u, uct_ipc_cache_purge_untold(&cache, 1234));
     put_found(find(3, 0x10000));
     space.pid = 1234;
     EXPECT_TRUE(find(1, 0x10000) == nullptr);
@@ -280,7 +237,71 @@ UCS_TEST_F(test_ipc_cache, purge_of_a_peer_leaves_others_and_what_is_watched)
 
     EXPECT_EQ(2u, uct_ipc_cache_purge(&cache));
     EXPECT_EQ(0u, uct_ipc_cache_purge(&cache));
-    num_left_to_handler = 1;
+}
+
+UCS_TEST_F(test_ipc_cache, the_least_recently_used_region_goes_first)
+{
+    uct_ipc_cache_set_bounds(&cache, 3, SIZE_MAX);
+    insert(1, 0x10000);
+    insert(2, 0x20000);
+    insert(3, 0x30000);
+    put_found(find(1, 0x10000));
+    put_found(find(2, 0x20000));
+
+    insert(4, 0x40000);
+    EXPECT_TRUE(find(3, 0x30000) == nullptr);
+    insert(5, 0x50000);
+    EXPECT_TRUE(find(1, 0x10000) == nullptr);
+    put_found(find(2, 0x20000));
+    insert(6, 0x60000);
+    EXPECT_TRUE(find(4, 0x40000) == nullptr);
+    EXPECT_EQ(3u, cache.num_regions);
+    EXPECT_EQ(3u * 0x1000, cache.total_size);
+}
+
+UCS_TEST_F(test_ipc_cache, size_is_bounded_too)
+{
+    uct_ipc_cache_set_bounds(&cache, ULONG_MAX, 0x3000);
+    insert(1, 0x10000, 0x1000);
+    insert(2, 0x20000, 0x2000);
+    EXPECT_EQ(0u, num_detached);
+    insert(3, 0x30000, 0x1000);
+    EXPECT_EQ(1u, num_detached);
+    insert(4, 0x40000, 0x8000); /* more than the bound by itself, but in use */
+    EXPECT_EQ(3u, num_detached);
+    insert(5, 0x50000, 0x1000);
+    EXPECT_EQ(4u, num_detached);
+    EXPECT_EQ(0x1000u, cache.total_size);
+}
+
+UCS_TEST_F(test_ipc_cache, pinned_regions_exceed_the_bounds)
+{
+    uct_ipc_cache_set_bounds(&cache, 1, SIZE_MAX);
+    insert(1, 0x10000);
+    uct_ipc_region_t *region = find(1, 0x10000);
+
+    insert(2, 0x20000);
+    insert(3, 0x30000);
+    EXPECT_EQ(1u, num_detached);
+    EXPECT_TRUE(find(2, 0x20000) == nullptr);
+    put_found(region);
+    insert(4, 0x40000);
+    EXPECT_EQ(3u, num_detached);
+    EXPECT_TRUE(find(1, 0x10000) == nullptr);
+    put_found(find(4, 0x40000));
+}
+
+UCS_TEST_F(test_ipc_cache, evict_spares_what_a_handler_watches)
+{
+    counted_region *watched     = insert(1, 0x10000);
+    watched->super.has_handler = 1;
+    insert(2, 0x20000);
+
+    EXPECT_TRUE(uct_ipc_cache_evict(&cache, 1));
+    EXPECT_TRUE(find(2, 0x20000) == nullptr);
+    EXPECT_FALSE(uct_ipc_cache_evict(&cache, 1));
+    EXPECT_TRUE(uct_ipc_cache_evict(&cache, 0));
+    EXPECT_FALSE(uct_ipc_cache_evict(&cache, 0));
 }
 
 UCS_TEST_F(test_ipc_cache, threads_pin_and_claim)

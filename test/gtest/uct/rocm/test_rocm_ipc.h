@@ -8,15 +8,51 @@
 
 #include "rocm_ipc_director.h"
 
+/** How the runtime treats async handlers on IPC signals: runtimes differ. */
+struct rocm_ipc_mode {
+    const char *name;
+    const char *handler; /**< Value of EMUL_IPC_HANDLER */
+    const char *wakeup;  /**< Value of EMUL_HANDLER_WAKEUP */
+};
+
+std::ostream &operator<<(std::ostream &os, const rocm_ipc_mode &mode);
+
+/** Handlers are called at once. */
+extern const rocm_ipc_mode rocm_ipc_mode_accept;
+
+/** Handlers are refused. */
+extern const rocm_ipc_mode rocm_ipc_mode_refuse;
+
+/** Handlers are armed, and called when something unrelated happens next. */
+extern const rocm_ipc_mode rocm_ipc_mode_late;
+
+/** Handlers are armed and never called. */
+extern const rocm_ipc_mode rocm_ipc_mode_lost;
+
+/** Names a test by its mode. */
+std::string
+rocm_ipc_mode_name(const ::testing::TestParamInfo<rocm_ipc_mode> &info);
+
+/** Run the tests of a class in the modes that are named. */
+#define ROCM_IPC_TEST_IN_MODES(_test_class, ...) \
+    INSTANTIATE_TEST_SUITE_P(, _test_class, ::testing::Values(__VA_ARGS__), \
+                             rocm_ipc_mode_name);
+
+/** Run the tests of a class in each mode in which a free is noticed by a way of
+ *  its own, and all that was armed is called. */
+#define ROCM_IPC_TEST_MODES(_test_class) \
+    ROCM_IPC_TEST_IN_MODES(_test_class, rocm_ipc_mode_accept, \
+                           rocm_ipc_mode_refuse)
+
 /**
  * A test in which processes share device memory by the ROCm IPC transport.
  *
  * Where the runtime is emulated, each test has a node of its own and ends with
  * a look at the node's counts: whatever the transport has not given back after
  * all was closed and freed makes the test fail. On a real GPU the same
- * behaviour is expected, without the counts.
+ * behaviour is expected, without the counts, and in the runtime's own mode.
  */
-class test_rocm_ipc : public ucs::test {
+class test_rocm_ipc : public ucs::test_with_param<rocm_ipc_mode> {
 protected:
     typedef rocm_ipc::peer          peer;
     typedef rocm_ipc::node          node;
@@ -46,6 +82,16 @@ protected:
 
     /** Skip the test on a real GPU. */
     void need_emulator();
+
+    /** Whether the runtime is willing to call handlers. */
+    bool has_handlers() const;
+
+    /** Skip the test where no handler is called. */
+    void need_handlers();
+
+    /** Wait until the importer has learned that all memory which it has mapped
+     *  is freed: then it has let go of the signals, however it has learned. */
+    ::testing::AssertionResult noticed(const peer &importer);
 
     /** Start a process and open the transport in it. */
     peer &start(const std::string &name,

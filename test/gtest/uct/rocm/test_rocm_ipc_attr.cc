@@ -11,7 +11,7 @@
 class test_rocm_ipc_attr : public test_rocm_ipc {
 };
 
-UCS_TEST_F(test_rocm_ipc_attr, memory_domain)
+UCS_TEST_P(test_rocm_ipc_attr, memory_domain)
 {
     const uint64_t stock_flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_RKEY;
     const uint64_t rocm        = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
@@ -23,7 +23,7 @@ UCS_TEST_F(test_rocm_ipc_attr, memory_domain)
     EXPECT_EQ(ULONG_MAX, attr.max_reg);
 }
 
-UCS_TEST_F(test_rocm_ipc_attr, interface)
+UCS_TEST_P(test_rocm_ipc_attr, interface)
 {
     const uint64_t stock_flags = UCT_IFACE_FLAG_GET_ZCOPY |
                                  UCT_IFACE_FLAG_PUT_ZCOPY |
@@ -41,7 +41,7 @@ UCS_TEST_F(test_rocm_ipc_attr, interface)
 }
 
 /* A stock peer reads our address and we read its. */
-UCS_TEST_F(test_rocm_ipc_attr, address_is_as_stock_has_it)
+UCS_TEST_P(test_rocm_ipc_attr, address_is_as_stock_has_it)
 {
     peer &owner = start("owner");
     size_t device_length;
@@ -54,7 +54,7 @@ UCS_TEST_F(test_rocm_ipc_attr, address_is_as_stock_has_it)
     EXPECT_EQ(owner.pid(), pid);
 }
 
-UCS_TEST_F(test_rocm_ipc_attr, processes_reach_each_other_and_not_themselves)
+UCS_TEST_P(test_rocm_ipc_attr, processes_reach_each_other_and_not_themselves)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -63,3 +63,5 @@ UCS_TEST_F(test_rocm_ipc_attr, processes_reach_each_other_and_not_themselves)
     EXPECT_TRUE(owner.reaches(importer));
     EXPECT_FALSE(owner.reaches(owner));
 }
+
+ROCM_IPC_TEST_MODES(test_rocm_ipc_attr)

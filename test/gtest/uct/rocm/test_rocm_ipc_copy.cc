@@ -10,12 +10,6 @@
 /* Copies: what is in flight keeps its mapping, and no longer. */
 class test_rocm_ipc_copy : public test_rocm_ipc {
 protected:
-    /** Wait until the importer has learned that the memory is freed: its
-     *  handler has run. */
-    void await_handler(peer &importer) {
-        ASSERT_TRUE(the_node().reaches(EMUL_COUNT_HANDLERS, 0, &importer));
-    }
-
     void expect_still_mapped(peer &owner, peer &importer, uint64_t freed) {
         EXPECT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, 1, &owner));
         EXPECT_EQ(1, the_node().count(EMUL_COUNT_ATTACHES, &importer));
@@ -23,7 +17,7 @@ protected:
     }
 };
 
-UCS_TEST_F(test_rocm_ipc_copy, any_length_and_offset)
+UCS_TEST_P(test_rocm_ipc_copy, any_length_and_offset)
 {
     static const size_t lengths[] = {1, 3, 4, 63, 4096, 4097, 65535};
     static const size_t offsets[] = {0, 1, 4095, 65536 + 7};
@@ -41,7 +35,7 @@ UCS_TEST_F(test_rocm_ipc_copy, any_length_and_offset)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_copy, put_writes_no_more_than_told)
+UCS_TEST_P(test_rocm_ipc_copy, put_writes_no_more_than_told)
 {
     const size_t offset = 4099, length = 8191;
     peer &owner    = start("owner");
@@ -62,7 +56,7 @@ UCS_TEST_F(test_rocm_ipc_copy, put_writes_no_more_than_told)
                             remote.mem.seed, offset + length));
 }
 
-UCS_TEST_F(test_rocm_ipc_copy, zero_length_does_nothing)
+UCS_TEST_P(test_rocm_ipc_copy, zero_length_does_nothing)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -83,7 +77,7 @@ UCS_TEST_F(test_rocm_ipc_copy, zero_length_does_nothing)
     EXPECT_TRUE(owner.holds(remote.mem));
 }
 
-UCS_TEST_F(test_rocm_ipc_copy, rkeys_of_one_allocation_share_one_mapping)
+UCS_TEST_P(test_rocm_ipc_copy, rkeys_of_one_allocation_share_one_mapping)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -116,7 +110,7 @@ UCS_TEST_F(test_rocm_ipc_copy, rkeys_of_one_allocation_share_one_mapping)
 }
 
 /* What cannot be started is an error of that copy, and holds nothing. */
-UCS_TEST_F(test_rocm_ipc_copy, copy_that_does_not_start_holds_nothing)
+UCS_TEST_P(test_rocm_ipc_copy, copy_that_does_not_start_holds_nothing)
 {
     static const char *functions[] = {"hsa_amd_ipc_memory_attach",
                                       "hsa_amd_memory_async_copy"};
@@ -142,7 +136,7 @@ UCS_TEST_F(test_rocm_ipc_copy, copy_that_does_not_start_holds_nothing)
     EXPECT_EQ(0, the_node().count(EMUL_COUNT_ATTACHES));
 }
 
-UCS_TEST_F(test_rocm_ipc_copy, get_in_flight_outlives_free)
+UCS_TEST_P(test_rocm_ipc_copy, get_in_flight_outlives_free)
 {
     need_emulator();
 
@@ -163,7 +157,7 @@ UCS_TEST_F(test_rocm_ipc_copy, get_in_flight_outlives_free)
     ASSERT_TRUE(the_node().waiting("copy", 1, &importer));
 
     freed = owner.post_free(remote.mem);
-    await_handler(importer);
+    ASSERT_TRUE(noticed(importer));
     expect_still_mapped(owner, importer, freed);
 
     /* No copy may begin on what is about to go */
@@ -178,7 +172,7 @@ UCS_TEST_F(test_rocm_ipc_copy, get_in_flight_outlives_free)
     EXPECT_EQ(0, the_node().count(EMUL_COUNT_ATTACHES, &importer));
 }
 
-UCS_TEST_F(test_rocm_ipc_copy, put_in_flight_outlives_free)
+UCS_TEST_P(test_rocm_ipc_copy, put_in_flight_outlives_free)
 {
     need_emulator();
 
@@ -197,7 +191,7 @@ UCS_TEST_F(test_rocm_ipc_copy, put_in_flight_outlives_free)
                             default_length);
     ASSERT_EQ(UCS_INPROGRESS, op.status);
     freed = owner.post_free(remote.mem);
-    await_handler(importer);
+    ASSERT_TRUE(noticed(importer));
     expect_still_mapped(owner, importer, freed);
 
     the_node().open_gate(&importer, "copy");
@@ -207,7 +201,7 @@ UCS_TEST_F(test_rocm_ipc_copy, put_in_flight_outlives_free)
 }
 
 /* The mapping goes with the last of several copies, and not before. */
-UCS_TEST_F(test_rocm_ipc_copy, last_copy_in_flight_drops_mapping)
+UCS_TEST_P(test_rocm_ipc_copy, last_copy_in_flight_drops_mapping)
 {
     const size_t part = 4 * UCS_KBYTE;
     std::vector<operation> ops;
@@ -233,7 +227,7 @@ UCS_TEST_F(test_rocm_ipc_copy, last_copy_in_flight_drops_mapping)
     }
 
     freed = owner.post_free(remote.mem);
-    await_handler(importer);
+    ASSERT_TRUE(noticed(importer));
     expect_still_mapped(owner, importer, freed);
 
     the_node().open_gate(&importer, "copy");
@@ -265,7 +259,7 @@ protected:
     }
 };
 
-UCS_TEST_F(test_rocm_ipc_cache_off, each_copy_maps_and_unmaps)
+UCS_TEST_P(test_rocm_ipc_cache_off, each_copy_maps_and_unmaps)
 {
     peer &owner    = start("owner");
     peer &importer = start_importer();
@@ -284,7 +278,7 @@ UCS_TEST_F(test_rocm_ipc_cache_off, each_copy_maps_and_unmaps)
     expect_balance(importer, 20);
 }
 
-UCS_TEST_F(test_rocm_ipc_cache_off, copies_at_the_same_time)
+UCS_TEST_P(test_rocm_ipc_cache_off, copies_at_the_same_time)
 {
     const size_t part = 64 * UCS_KBYTE, num = 4;
     std::vector<operation> ops;
@@ -316,7 +310,7 @@ UCS_TEST_F(test_rocm_ipc_cache_off, copies_at_the_same_time)
     expect_balance(importer, num);
 }
 
-UCS_TEST_F(test_rocm_ipc_cache_off, copy_in_flight_outlives_free)
+UCS_TEST_P(test_rocm_ipc_cache_off, copy_in_flight_outlives_free)
 {
     need_emulator();
 
@@ -344,7 +338,7 @@ UCS_TEST_F(test_rocm_ipc_cache_off, copy_in_flight_outlives_free)
     expect_balance(importer, 1);
 }
 
-UCS_TEST_F(test_rocm_ipc_cache_off, idle_importer_does_not_delay_free)
+UCS_TEST_P(test_rocm_ipc_cache_off, idle_importer_does_not_delay_free)
 {
     peer &owner    = start("owner");
     peer &importer = start_importer();
@@ -361,7 +355,7 @@ UCS_TEST_F(test_rocm_ipc_cache_off, idle_importer_does_not_delay_free)
     expect_balance(importer, 20);
 }
 
-UCS_TEST_F(test_rocm_ipc_cache_off, rkey_ptr_lasts_until_release)
+UCS_TEST_P(test_rocm_ipc_cache_off, rkey_ptr_lasts_until_release)
 {
     peer &owner    = start("owner");
     peer &importer = start_importer();
@@ -376,3 +370,6 @@ UCS_TEST_F(test_rocm_ipc_cache_off, rkey_ptr_lasts_until_release)
     owner.free(remote.mem);
     expect_balance(importer, 1);
 }
+
+ROCM_IPC_TEST_MODES(test_rocm_ipc_copy)
+ROCM_IPC_TEST_MODES(test_rocm_ipc_cache_off)

@@ -62,7 +62,7 @@ protected:
     }
 };
 
-UCS_TEST_F(test_rocm_ipc_exit, importer_first)
+UCS_TEST_P(test_rocm_ipc_exit, importer_first)
 {
     scene s = set_scene();
 
@@ -74,7 +74,7 @@ UCS_TEST_F(test_rocm_ipc_exit, importer_first)
     expect_memory_returned();
 }
 
-UCS_TEST_F(test_rocm_ipc_exit, importer_first_without_closing)
+UCS_TEST_P(test_rocm_ipc_exit, importer_first_without_closing)
 {
     scene s = set_scene();
 
@@ -84,7 +84,7 @@ UCS_TEST_F(test_rocm_ipc_exit, importer_first_without_closing)
 }
 
 /* Report 11 */
-UCS_TEST_F(test_rocm_ipc_exit, owner_first)
+UCS_TEST_P(test_rocm_ipc_exit, owner_first)
 {
     scene s = set_scene();
 
@@ -97,7 +97,7 @@ UCS_TEST_F(test_rocm_ipc_exit, owner_first)
     expect_memory_returned();
 }
 
-UCS_TEST_F(test_rocm_ipc_exit, owner_first_without_closing)
+UCS_TEST_P(test_rocm_ipc_exit, owner_first_without_closing)
 {
     expect_log_messages();
 
@@ -111,7 +111,7 @@ UCS_TEST_F(test_rocm_ipc_exit, owner_first_without_closing)
     expect_memory_returned();
 }
 
-UCS_TEST_F(test_rocm_ipc_exit, owner_first_then_importer_without_closing)
+UCS_TEST_P(test_rocm_ipc_exit, owner_first_then_importer_without_closing)
 {
     expect_log_messages();
 
@@ -123,7 +123,7 @@ UCS_TEST_F(test_rocm_ipc_exit, owner_first_then_importer_without_closing)
 }
 
 /* The memory domain is closed under what was exported and is still mapped. */
-UCS_TEST_F(test_rocm_ipc_exit, owner_closes_before_it_frees)
+UCS_TEST_P(test_rocm_ipc_exit, owner_closes_before_it_frees)
 {
     scene s = set_scene();
     uint64_t freed;
@@ -137,7 +137,7 @@ UCS_TEST_F(test_rocm_ipc_exit, owner_closes_before_it_frees)
     expect_memory_returned();
 }
 
-UCS_TEST_F(test_rocm_ipc_exit, both_at_once)
+UCS_TEST_P(test_rocm_ipc_exit, both_at_once)
 {
     scene s = set_scene();
     uint64_t ids[2];
@@ -157,7 +157,7 @@ UCS_TEST_F(test_rocm_ipc_exit, both_at_once)
 }
 
 /* Report 10: the importer cannot let go, since it is killed. */
-UCS_TEST_F(test_rocm_ipc_exit, killed_importer_does_not_block_free)
+UCS_TEST_P(test_rocm_ipc_exit, killed_importer_does_not_block_free)
 {
     scene s = set_scene();
 
@@ -166,15 +166,17 @@ UCS_TEST_F(test_rocm_ipc_exit, killed_importer_does_not_block_free)
     expect_memory_returned();
 }
 
-UCS_TEST_F(test_rocm_ipc_exit, importer_killed_while_owner_frees)
+UCS_TEST_P(test_rocm_ipc_exit, importer_killed_while_owner_frees)
 {
     need_emulator();
 
     scene s = set_scene();
     uint64_t freed;
 
-    the_node().close_gate(s.importer, "handler");
+    the_node().close_gate(s.importer, "hsa_amd_ipc_memory_detach");
     freed = s.owner->post_free(s.remote.mem);
+    ASSERT_TRUE(the_node().waiting("hsa_amd_ipc_memory_detach", 1,
+                                   s.importer));
     ASSERT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, 1, s.owner));
     EXPECT_FALSE(s.owner->replied(freed));
     s.importer->kill();
@@ -182,7 +184,7 @@ UCS_TEST_F(test_rocm_ipc_exit, importer_killed_while_owner_frees)
     expect_memory_returned();
 }
 
-UCS_TEST_F(test_rocm_ipc_exit, importer_killed_in_the_middle_of_a_copy)
+UCS_TEST_P(test_rocm_ipc_exit, importer_killed_in_the_middle_of_a_copy)
 {
     need_emulator();
 
@@ -202,7 +204,7 @@ UCS_TEST_F(test_rocm_ipc_exit, importer_killed_in_the_middle_of_a_copy)
 }
 
 /* The other importer is not disturbed by the death of the first. */
-UCS_TEST_F(test_rocm_ipc_exit, killed_importer_leaves_the_others)
+UCS_TEST_P(test_rocm_ipc_exit, killed_importer_leaves_the_others)
 {
     scene s       = set_scene();
     peer &another = start("another_importer");
@@ -217,7 +219,7 @@ UCS_TEST_F(test_rocm_ipc_exit, killed_importer_leaves_the_others)
     EXPECT_EQ(UCS_ERR_INVALID_ADDR, get(another, ep, rkey, s.remote));
 }
 
-UCS_TEST_F(test_rocm_ipc_exit, killed_owner_leaves_importer_alive)
+UCS_TEST_P(test_rocm_ipc_exit, killed_owner_leaves_importer_alive)
 {
     expect_log_messages();
 
@@ -230,3 +232,5 @@ UCS_TEST_F(test_rocm_ipc_exit, killed_owner_leaves_importer_alive)
     the_node().peers().back()->quit();
     expect_memory_returned();
 }
+
+ROCM_IPC_TEST_MODES(test_rocm_ipc_exit)

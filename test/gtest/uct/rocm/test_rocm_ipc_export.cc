@@ -29,7 +29,7 @@ protected:
     }
 };
 
-UCS_TEST_F(test_rocm_ipc_export, parts_of_allocation_share_handle_and_signal)
+UCS_TEST_P(test_rocm_ipc_export, parts_of_allocation_share_handle_and_signal)
 {
     const size_t num_parts = 64;
     const size_t part      = 4 * UCS_KBYTE;
@@ -62,7 +62,7 @@ UCS_TEST_F(test_rocm_ipc_export, parts_of_allocation_share_handle_and_signal)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_export, each_allocation_has_its_own_handle_and_signal)
+UCS_TEST_P(test_rocm_ipc_export, each_allocation_has_its_own_handle_and_signal)
 {
     peer &owner   = start("owner");
     shared first  = share(owner);
@@ -77,7 +77,7 @@ UCS_TEST_F(test_rocm_ipc_export, each_allocation_has_its_own_handle_and_signal)
 }
 
 /* Report 5 */
-UCS_TEST_F(test_rocm_ipc_export, registered_but_never_packed_creates_nothing)
+UCS_TEST_P(test_rocm_ipc_export, registered_but_never_packed_creates_nothing)
 {
     peer &owner = start("owner");
     buffer mem  = owner.alloc(UCS_MBYTE);
@@ -99,7 +99,7 @@ UCS_TEST_F(test_rocm_ipc_export, registered_but_never_packed_creates_nothing)
 }
 
 /* Report 9 */
-UCS_TEST_F(test_rocm_ipc_export, register_in_a_loop_piles_up_nothing)
+UCS_TEST_P(test_rocm_ipc_export, register_in_a_loop_piles_up_nothing)
 {
     peer &owner = start("owner");
     buffer mem  = owner.alloc(default_length);
@@ -132,7 +132,7 @@ UCS_TEST_F(test_rocm_ipc_export, register_in_a_loop_piles_up_nothing)
 
 /* Two keys of one allocation that were written over different backgrounds are
  * equal: no byte of a key is left to chance. */
-UCS_TEST_F(test_rocm_ipc_export, key_layout)
+UCS_TEST_P(test_rocm_ipc_export, key_layout)
 {
     const uint32_t valid_pid = UCS_BIT(29), has_signal = UCS_BIT(30);
     peer &owner   = start("owner");
@@ -152,7 +152,7 @@ UCS_TEST_F(test_rocm_ipc_export, key_layout)
     EXPECT_NE(0u, field<uint64_t>(remote.key, 56));
 }
 
-UCS_TEST_F(test_rocm_ipc_export, key_layout_without_invalidation)
+UCS_TEST_P(test_rocm_ipc_export, key_layout_without_invalidation)
 {
     const uint32_t valid_pid = UCS_BIT(29);
     peer &owner   = start("owner", {{"UCX_ROCM_IPC_SIGNAL_INVALIDATE", "n"}});
@@ -165,7 +165,7 @@ UCS_TEST_F(test_rocm_ipc_export, key_layout_without_invalidation)
     owner.free(remote.mem);
 }
 
-UCS_TEST_F(test_rocm_ipc_export, what_is_not_device_memory_is_refused)
+UCS_TEST_P(test_rocm_ipc_export, what_is_not_device_memory_is_refused)
 {
     peer &owner = start("owner");
     buffer host = owner.alloc(default_length, UCS_MEMORY_TYPE_HOST);
@@ -184,7 +184,7 @@ UCS_TEST_F(test_rocm_ipc_export, what_is_not_device_memory_is_refused)
 }
 
 /* The free event is a mere look-up while nothing that overlaps is exported. */
-UCS_TEST_F(test_rocm_ipc_export, free_of_what_is_not_exported_calls_nothing)
+UCS_TEST_P(test_rocm_ipc_export, free_of_what_is_not_exported_calls_nothing)
 {
     static const char *functions[] = {
         "hsa_signal_store_relaxed",    "hsa_signal_store_screlease",
@@ -225,7 +225,7 @@ UCS_TEST_F(test_rocm_ipc_export, free_of_what_is_not_exported_calls_nothing)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_export, progress_destroys_what_was_freed)
+UCS_TEST_P(test_rocm_ipc_export, progress_destroys_what_was_freed)
 {
     double deadline;
 
@@ -245,7 +245,7 @@ UCS_TEST_F(test_rocm_ipc_export, progress_destroys_what_was_freed)
 }
 
 /* Nobody progresses, and still what was freed does not pile up. */
-UCS_TEST_F(test_rocm_ipc_export, exporting_destroys_what_was_freed)
+UCS_TEST_P(test_rocm_ipc_export, exporting_destroys_what_was_freed)
 {
     const int max_retired = 1024;
     std::string key;
@@ -267,3 +267,5 @@ UCS_TEST_F(test_rocm_ipc_export, exporting_destroys_what_was_freed)
     EXPECT_LE(the_node().count(EMUL_COUNT_IPC_SIGNALS, &owner),
               max_retired + 1);
 }
+
+ROCM_IPC_TEST_MODES(test_rocm_ipc_export)

@@ -200,58 +200,58 @@ protected:
     }
 };
 
-UCS_TEST_F(test_rocm_ipc_flush, idle_ep_is_done)
+UCS_TEST_P(test_rocm_ipc_flush, idle_ep_is_done)
 {
     idle(EP);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, idle_iface_is_done)
+UCS_TEST_P(test_rocm_ipc_flush, idle_iface_is_done)
 {
     idle(IFACE);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, ep_waits_for_copies)
+UCS_TEST_P(test_rocm_ipc_flush, ep_waits_for_copies)
 {
     copies_held(EP);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, iface_waits_for_copies)
+UCS_TEST_P(test_rocm_ipc_flush, iface_waits_for_copies)
 {
     copies_held(IFACE);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, ep_waits_for_last_copy)
+UCS_TEST_P(test_rocm_ipc_flush, ep_waits_for_last_copy)
 {
     last_copy(EP);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, iface_waits_for_last_copy)
+UCS_TEST_P(test_rocm_ipc_flush, iface_waits_for_last_copy)
 {
     last_copy(IFACE);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, ep_does_not_wait_for_later_copy)
+UCS_TEST_P(test_rocm_ipc_flush, ep_does_not_wait_for_later_copy)
 {
     later_copy(EP);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, iface_does_not_wait_for_later_copy)
+UCS_TEST_P(test_rocm_ipc_flush, iface_does_not_wait_for_later_copy)
 {
     later_copy(IFACE);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, several_of_ep)
+UCS_TEST_P(test_rocm_ipc_flush, several_of_ep)
 {
     several_flushes(EP);
 }
 
-UCS_TEST_F(test_rocm_ipc_flush, several_of_iface)
+UCS_TEST_P(test_rocm_ipc_flush, several_of_iface)
 {
     several_flushes(IFACE);
 }
 
 /* A flush tells about copies of memory that is freed meanwhile, too. */
-UCS_TEST_F(test_rocm_ipc_flush, waits_for_copy_of_freed_memory)
+UCS_TEST_P(test_rocm_ipc_flush, waits_for_copy_of_freed_memory)
 {
     operation copy, flush;
     uint64_t freed;
@@ -266,7 +266,7 @@ UCS_TEST_F(test_rocm_ipc_flush, waits_for_copy_of_freed_memory)
     flush = s.start_flush(EP);
     ASSERT_EQ(UCS_INPROGRESS, flush.status);
     freed = owner.post_free(s.remote.mem);
-    ASSERT_TRUE(the_node().reaches(EMUL_COUNT_HANDLERS, 0, s.importer));
+    ASSERT_TRUE(noticed(*s.importer));
     s.importer->progress();
     expect_not_called(s.importer->look_at(flush.completion));
 
@@ -275,3 +275,5 @@ UCS_TEST_F(test_rocm_ipc_flush, waits_for_copy_of_freed_memory)
     expect_called_once(s.importer->look_at(copy.completion));
     EXPECT_UCS_OK(owner.wait(freed).status);
 }
+
+ROCM_IPC_TEST_MODES(test_rocm_ipc_flush)

@@ -106,7 +106,7 @@ protected:
 };
 
 /* Report 6 */
-UCS_TEST_F(test_rocm_ipc_keys, late_key_is_refused_without_attaching)
+UCS_TEST_P(test_rocm_ipc_keys, late_key_is_refused_without_attaching)
 {
     /* Attaching what has vanished would hang for ever */
     set("EMUL_LATE_ATTACH", "block");
@@ -130,7 +130,7 @@ UCS_TEST_F(test_rocm_ipc_keys, late_key_is_refused_without_attaching)
 
 /* The owner has even destroyed the signal: so late, that a runtime in which a
  * late attach hangs would hang. In the others it is an error. */
-UCS_TEST_F(test_rocm_ipc_keys, very_late_key_is_refused_without_attaching)
+UCS_TEST_P(test_rocm_ipc_keys, very_late_key_is_refused_without_attaching)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -149,7 +149,7 @@ UCS_TEST_F(test_rocm_ipc_keys, very_late_key_is_refused_without_attaching)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_keys, key_of_a_dead_owner_is_refused)
+UCS_TEST_P(test_rocm_ipc_keys, key_of_a_dead_owner_is_refused)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -163,7 +163,7 @@ UCS_TEST_F(test_rocm_ipc_keys, key_of_a_dead_owner_is_refused)
     EXPECT_TRUE(UCS_STATUS_IS_ERR(get(importer, ep, rkey, remote)));
 }
 
-UCS_TEST_F(test_rocm_ipc_keys, out_of_range_is_refused)
+UCS_TEST_P(test_rocm_ipc_keys, out_of_range_is_refused)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -198,7 +198,7 @@ UCS_TEST_F(test_rocm_ipc_keys, out_of_range_is_refused)
     EXPECT_UCS_OK(get_part(importer, ep, rkey, remote, default_length - 1, 1));
 }
 
-UCS_TEST_F(test_rocm_ipc_keys, garbage_is_refused)
+UCS_TEST_P(test_rocm_ipc_keys, garbage_is_refused)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -223,7 +223,7 @@ UCS_TEST_F(test_rocm_ipc_keys, garbage_is_refused)
 }
 
 /* Address and length are plausible, so that the handles get used. */
-UCS_TEST_F(test_rocm_ipc_keys, garbage_in_handles_is_refused)
+UCS_TEST_P(test_rocm_ipc_keys, garbage_in_handles_is_refused)
 {
     const size_t length_handle = OFFSET_ADDRESS - OFFSET_HANDLE;
     const size_t length_signal = KEY_LENGTH - OFFSET_SIGNAL;
@@ -262,7 +262,7 @@ UCS_TEST_F(test_rocm_ipc_keys, garbage_in_handles_is_refused)
     owner.free(remote.mem);
 }
 
-UCS_TEST_F(test_rocm_ipc_keys, truncated_key_is_harmless)
+UCS_TEST_P(test_rocm_ipc_keys, truncated_key_is_harmless)
 {
     static const size_t lengths[] = {0, 8, 31, 32, 40, 47, 48, 50, 52, 56, 63,
                                      64, 80, 95};
@@ -292,7 +292,7 @@ UCS_TEST_F(test_rocm_ipc_keys, truncated_key_is_harmless)
     owner.free(remote.mem);
 }
 
-UCS_TEST_F(test_rocm_ipc_keys, altered_key_is_harmless)
+UCS_TEST_P(test_rocm_ipc_keys, altered_key_is_harmless)
 {
     const int step = ucs::test_time_multiplier();
     peer &owner    = start("owner");
@@ -319,7 +319,7 @@ UCS_TEST_F(test_rocm_ipc_keys, altered_key_is_harmless)
 }
 
 /* A stock exporter and this importer: as stock does, for both layouts. */
-UCS_TEST_F(test_rocm_ipc_keys, stock_keys_are_imported_as_stock_does)
+UCS_TEST_P(test_rocm_ipc_keys, stock_keys_are_imported_as_stock_does)
 {
     static const char paddings[] = {0, (char)0xa5, (char)0xff};
     peer &owner    = start("owner");
@@ -358,7 +358,7 @@ UCS_TEST_F(test_rocm_ipc_keys, stock_keys_are_imported_as_stock_does)
     EXPECT_UCS_OK(owner.wait(freed).status);
 }
 
-UCS_TEST_F(test_rocm_ipc_keys, stock_key_with_another_handle_replaces_mapping)
+UCS_TEST_P(test_rocm_ipc_keys, stock_key_with_another_handle_replaces_mapping)
 {
     set("EMUL_FREE", "deferred");
     set("EMUL_ADDRESS_REUSE", "force");
@@ -395,7 +395,7 @@ UCS_TEST_F(test_rocm_ipc_keys, stock_key_with_another_handle_replaces_mapping)
 
 /* One allocation under a stock key and under ours, as two peers of one owner
  * may pass it on. */
-UCS_TEST_F(test_rocm_ipc_keys, stock_key_beside_ours)
+UCS_TEST_P(test_rocm_ipc_keys, stock_key_beside_ours)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -417,3 +417,5 @@ UCS_TEST_F(test_rocm_ipc_keys, stock_key_beside_ours)
     importer.quit();
     EXPECT_UCS_OK(owner.wait(freed).status);
 }
+
+ROCM_IPC_TEST_MODES(test_rocm_ipc_keys)

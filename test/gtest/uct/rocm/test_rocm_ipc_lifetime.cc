@@ -9,7 +9,7 @@
 class test_rocm_ipc_lifetime : public test_rocm_ipc {
 };
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_drops_mapping_of_idle_importer)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_drops_mapping_of_idle_importer)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -43,7 +43,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_drops_mapping_of_idle_importer)
     EXPECT_EQ(UCS_ERR_INVALID_ADDR, get(importer, ep, rkey, remote));
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_drops_mapping_of_deregistered_memory)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_drops_mapping_of_deregistered_memory)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -58,7 +58,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_drops_mapping_of_deregistered_memory)
     EXPECT_EQ(UCS_ERR_INVALID_ADDR, get(importer, ep, rkey, remote));
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_after_put)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_after_put)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -71,7 +71,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_after_put)
     EXPECT_EQ(UCS_ERR_INVALID_ADDR, put(owner, importer, ep, rkey, remote));
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_before_importer_maps)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_before_importer_maps)
 {
     set("EMUL_LATE_ATTACH", "block");
 
@@ -88,7 +88,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_before_importer_maps)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_after_importer_closed)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_after_importer_closed)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -104,7 +104,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_after_importer_closed)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_drops_mappings_of_two_importers)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_drops_mappings_of_two_importers)
 {
     peer &owner   = start("owner");
     peer &first   = start("first");
@@ -130,7 +130,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_drops_mappings_of_two_importers)
     EXPECT_EQ(UCS_ERR_INVALID_ADDR, get(second, ep2, rkey2, remote));
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_leaves_other_owners_mapping)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_leaves_other_owners_mapping)
 {
     peer &gone     = start("gone");
     peer &kept     = start("kept");
@@ -152,7 +152,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_leaves_other_owners_mapping)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_leaves_other_mapping_of_same_owner)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_leaves_other_mapping_of_same_owner)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -172,7 +172,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_leaves_other_mapping_of_same_owner)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_on_every_device)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_on_every_device)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -195,7 +195,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_on_every_device)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_lifetime, free_in_a_burst)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_in_a_burst)
 {
     const size_t num = 100;
     peer &owner      = start("owner");
@@ -225,10 +225,12 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_in_a_burst)
     }
 }
 
-/* The thread that calls handlers is held up: the free waits for it, and the
+/* Whoever has noticed the free is held up: the free waits for it, and the
  * importer's other mappings work meanwhile, since no lock is held. */
-UCS_TEST_F(test_rocm_ipc_lifetime, free_waits_for_late_handler)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_waits_for_detach)
 {
+    static const char point[] = "hsa_amd_ipc_memory_detach";
+
     need_emulator();
 
     peer &owner    = start("owner");
@@ -240,23 +242,23 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_waits_for_late_handler)
     uint64_t freed;
 
     ASSERT_UCS_OK(get(importer, ep, rkey1, gone));
-    the_node().close_gate(&importer, "handler");
+    the_node().close_gate(&importer, point);
     freed = owner.post_free(gone.mem);
-    ASSERT_TRUE(the_node().waiting("handler", 1, &importer));
+    ASSERT_TRUE(the_node().waiting(point, 1, &importer));
     ASSERT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, 1, &owner));
 
     EXPECT_UCS_OK(get(importer, ep, import(importer, other), other));
     EXPECT_FALSE(owner.replied(freed));
     EXPECT_EQ(2, the_node().count(EMUL_COUNT_ATTACHES, &importer));
 
-    the_node().open_gate(&importer, "handler");
+    the_node().open_gate(&importer, point);
     EXPECT_UCS_OK(owner.wait(freed).status);
     EXPECT_EQ(1, the_node().count(EMUL_COUNT_ATTACHES, &importer));
 }
 
 /* Whoever comes first, the copy or the free: data is right wherever success
  * is reported, and the free finishes. */
-UCS_TEST_F(test_rocm_ipc_lifetime, free_while_importer_maps)
+UCS_TEST_P(test_rocm_ipc_lifetime, free_while_importer_maps)
 {
     const size_t length = 64 * UCS_KBYTE;
     const int rounds    = 100 / ucs::test_time_multiplier();
@@ -299,7 +301,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, free_while_importer_maps)
 }
 
 /* Report 1 */
-UCS_TEST_F(test_rocm_ipc_lifetime, ever_new_buffers_do_not_fill_memory)
+UCS_TEST_P(test_rocm_ipc_lifetime, ever_new_buffers_do_not_fill_memory)
 {
     peer &owner     = start("owner");
     peer &importer  = start("importer");
@@ -335,7 +337,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, ever_new_buffers_do_not_fill_memory)
 
 /* Memory that the driver counts as taken until the last importer lets go,
  * although the free has returned. */
-UCS_TEST_F(test_rocm_ipc_lifetime, deferred_free_gives_memory_back)
+UCS_TEST_P(test_rocm_ipc_lifetime, deferred_free_gives_memory_back)
 {
     set("EMUL_FREE", "deferred");
 
@@ -393,23 +395,23 @@ protected:
 };
 
 /* Report 3 */
-UCS_TEST_F(test_rocm_ipc_reuse, same_length)
+UCS_TEST_P(test_rocm_ipc_reuse, same_length)
 {
     reuse_with_lengths(std::vector<size_t>(10, default_length));
 }
 
 /* Report 2 */
-UCS_TEST_F(test_rocm_ipc_reuse, growing_length)
+UCS_TEST_P(test_rocm_ipc_reuse, growing_length)
 {
     reuse_with_lengths({64 * UCS_KBYTE, 128 * UCS_KBYTE, UCS_MBYTE});
 }
 
-UCS_TEST_F(test_rocm_ipc_reuse, shrinking_length)
+UCS_TEST_P(test_rocm_ipc_reuse, shrinking_length)
 {
     reuse_with_lengths({UCS_MBYTE, 128 * UCS_KBYTE, 64 * UCS_KBYTE});
 }
 
-UCS_TEST_F(test_rocm_ipc_reuse, key_of_former_memory_is_refused)
+UCS_TEST_P(test_rocm_ipc_reuse, key_of_former_memory_is_refused)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -436,7 +438,7 @@ UCS_TEST_F(test_rocm_ipc_reuse, key_of_former_memory_is_refused)
 }
 
 /* The former mapping is still held by a pointer when the new one comes. */
-UCS_TEST_F(test_rocm_ipc_reuse, former_mapping_still_pinned)
+UCS_TEST_P(test_rocm_ipc_reuse, former_mapping_still_pinned)
 {
     set("EMUL_FREE", "deferred");
 
@@ -467,7 +469,7 @@ UCS_TEST_F(test_rocm_ipc_reuse, former_mapping_still_pinned)
 }
 
 /* Report 4 */
-UCS_TEST_F(test_rocm_ipc_lifetime, two_owners_at_one_address_do_not_thrash)
+UCS_TEST_P(test_rocm_ipc_lifetime, two_owners_at_one_address_do_not_thrash)
 {
     /* Free in every process, sanitizers included */
     set("EMUL_ADDRESS_START", "0x7ea000000000");
@@ -504,7 +506,7 @@ UCS_TEST_F(test_rocm_ipc_lifetime, two_owners_at_one_address_do_not_thrash)
 
 /* The runtime sees managed memory as no GPU's own, so it cannot be handed out;
  * its free must not be taken for that of something that was. */
-UCS_TEST_F(test_rocm_ipc_lifetime, managed_memory_disturbs_nothing)
+UCS_TEST_P(test_rocm_ipc_lifetime, managed_memory_disturbs_nothing)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -594,7 +596,7 @@ protected:
     }
 };
 
-UCS_TEST_F(test_rocm_ipc_no_invalidation, owner)
+UCS_TEST_P(test_rocm_ipc_no_invalidation, owner)
 {
     share_and_free(off(), environment_t(), 64, 96);
     if (emulated()) {
@@ -602,22 +604,26 @@ UCS_TEST_F(test_rocm_ipc_no_invalidation, owner)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_no_invalidation, importer)
+UCS_TEST_P(test_rocm_ipc_no_invalidation, importer)
 {
     share_and_free(environment_t(), off(), 96, 64);
 }
 
-UCS_TEST_F(test_rocm_ipc_no_invalidation, both)
+UCS_TEST_P(test_rocm_ipc_no_invalidation, both)
 {
     share_and_free(off(), off(), 64, 64);
 }
 
-UCS_TEST_F(test_rocm_ipc_no_invalidation, owner_and_importer_disconnects)
+UCS_TEST_P(test_rocm_ipc_no_invalidation, owner_and_importer_disconnects)
 {
     share_disconnect_and_free(off(), environment_t());
 }
 
-UCS_TEST_F(test_rocm_ipc_no_invalidation, importer_disconnects)
+UCS_TEST_P(test_rocm_ipc_no_invalidation, importer_disconnects)
 {
     share_disconnect_and_free(environment_t(), off());
 }
+
+ROCM_IPC_TEST_MODES(test_rocm_ipc_lifetime)
+ROCM_IPC_TEST_MODES(test_rocm_ipc_reuse)
+ROCM_IPC_TEST_MODES(test_rocm_ipc_no_invalidation)

@@ -9,7 +9,7 @@
 class test_rocm_ipc_rkey_ptr : public test_rocm_ipc {
 };
 
-UCS_TEST_F(test_rocm_ipc_rkey_ptr, shows_memory_of_owner)
+UCS_TEST_P(test_rocm_ipc_rkey_ptr, shows_memory_of_owner)
 {
     const size_t offset = 4097;
     peer &owner    = start("owner");
@@ -41,7 +41,7 @@ UCS_TEST_F(test_rocm_ipc_rkey_ptr, shows_memory_of_owner)
     owner.free(remote.mem);
 }
 
-UCS_TEST_F(test_rocm_ipc_rkey_ptr, out_of_range_is_refused)
+UCS_TEST_P(test_rocm_ipc_rkey_ptr, out_of_range_is_refused)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -62,7 +62,7 @@ UCS_TEST_F(test_rocm_ipc_rkey_ptr, out_of_range_is_refused)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_rkey_ptr, held_pointer_outlives_free)
+UCS_TEST_P(test_rocm_ipc_rkey_ptr, held_pointer_outlives_free)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -74,7 +74,7 @@ UCS_TEST_F(test_rocm_ipc_rkey_ptr, held_pointer_outlives_free)
     ASSERT_UCS_OK(importer.rkey_ptr(rkey, remote.mem.address, pointer));
     freed = owner.post_free(remote.mem);
     if (emulated()) {
-        EXPECT_TRUE(the_node().reaches(EMUL_COUNT_HANDLERS, 0, &importer));
+        EXPECT_TRUE(noticed(importer));
         EXPECT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, 1, &owner));
         EXPECT_EQ(1, the_node().count(EMUL_COUNT_ATTACHES, &importer));
         EXPECT_FALSE(owner.replied(freed));
@@ -93,7 +93,7 @@ UCS_TEST_F(test_rocm_ipc_rkey_ptr, held_pointer_outlives_free)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_rkey_ptr, last_of_several_holders_drops_mapping)
+UCS_TEST_P(test_rocm_ipc_rkey_ptr, last_of_several_holders_drops_mapping)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -112,7 +112,7 @@ UCS_TEST_F(test_rocm_ipc_rkey_ptr, last_of_several_holders_drops_mapping)
 
     freed = owner.post_free(remote.mem);
     if (emulated()) {
-        EXPECT_TRUE(the_node().reaches(EMUL_COUNT_HANDLERS, 0, &importer));
+        EXPECT_TRUE(noticed(importer));
     }
 
     for (int i = 0; i < 3; ++i) {
@@ -131,7 +131,7 @@ UCS_TEST_F(test_rocm_ipc_rkey_ptr, last_of_several_holders_drops_mapping)
     }
 }
 
-UCS_TEST_F(test_rocm_ipc_rkey_ptr, after_free_is_refused)
+UCS_TEST_P(test_rocm_ipc_rkey_ptr, after_free_is_refused)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -151,7 +151,7 @@ UCS_TEST_F(test_rocm_ipc_rkey_ptr, after_free_is_refused)
               importer.rkey_ptr(rkey2, never.mem.address, pointer));
 }
 
-UCS_TEST_F(test_rocm_ipc_rkey_ptr, shares_mapping_with_copies)
+UCS_TEST_P(test_rocm_ipc_rkey_ptr, shares_mapping_with_copies)
 {
     peer &owner    = start("owner");
     peer &importer = start("importer");
@@ -174,3 +174,5 @@ UCS_TEST_F(test_rocm_ipc_rkey_ptr, shares_mapping_with_copies)
     EXPECT_UCS_OK(importer.release(rkey2));
     owner.free(remote.mem);
 }
+
+ROCM_IPC_TEST_MODES(test_rocm_ipc_rkey_ptr)
