@@ -21,18 +21,18 @@ setup_usage="  --with-ucx-source=DIR  UCX's source tree, a git checkout or an un
   --help                 show this text"
 
 configure_args=()
+ucx_source=
 build=$top/build
 
 # setup_option ARG: true if ARG is one of the shared options
 setup_option()
 {
-    local dir
-
     case $1 in
     --with-ucx-source=*)
-        dir=${1#*=}
-        [ -d "$dir" ] || die "--with-ucx-source: no folder '$dir'"
-        configure_args+=("--with-ucx-source=$(cd "$dir" && pwd)")
+        ucx_source=${1#*=}
+        [ -d "$ucx_source" ] || die "--with-ucx-source: no folder '$ucx_source'"
+        ucx_source=$(cd "$ucx_source" && pwd)
+        configure_args+=("--with-ucx-source=$ucx_source")
         ;;
     --with-rocm=*)
         configure_args+=("$1")
@@ -55,7 +55,7 @@ rocm_group()
 # The package that the source comes from is only needed for that
 fetch_group()
 {
-    [[ " ${configure_args[*]} " == *" --with-ucx-source="* ]] || echo fetch
+    [ -n "$ucx_source" ] || echo fetch
 }
 
 needs_autogen()
@@ -68,6 +68,13 @@ needs_autogen()
         [ ! "$file" -nt "$top/configure" ] || return 0
     done
     return 1
+}
+
+# configure asks the same, and would say it after much else
+check_ucx_source()
+{
+    "$top/buildlib/overlay" check "$top" "$ucx_source" >/dev/null ||
+        die "--with-ucx-source=$ucx_source cannot be used"
 }
 
 run_configure()
@@ -89,6 +96,7 @@ setup()
     install_packages "$top/buildlib/packages" build "$@" \
         $(fetch_group) $(rocm_group)
 
+    [ -z "$ucx_source" ] || check_ucx_source
     if needs_autogen; then
         step autogen "Running autogen.sh" "$top/autogen.sh"
     fi
