@@ -19,6 +19,11 @@
 #include <unistd.h>
 
 
+/* Unit in which ROCr allocates device memory. It tells the size that was asked
+ * for, while UCP registers a buffer with its length rounded up. */
+#define UCT_ROCM_IPC_MEMORY_UNIT 4096
+
+
 static ucs_config_field_t uct_rocm_ipc_md_config_table[] = {
     {"", "", NULL, ucs_offsetof(uct_rocm_ipc_md_config_t, super),
      UCS_CONFIG_TYPE_TABLE(uct_md_config_table)},
@@ -100,8 +105,8 @@ uct_rocm_ipc_mem_reg(uct_md_h uct_md, void *address, size_t length,
 {
     hsa_amd_pointer_info_t info;
     uct_rocm_ipc_memh_t *memh;
+    size_t offset, size;
     ucs_status_t status;
-    size_t offset;
 
     status = uct_rocm_ipc_pointer_info(address, &info);
     if ((status != UCS_OK) || (info.type != HSA_EXT_POINTER_TYPE_HSA) ||
@@ -112,7 +117,8 @@ uct_rocm_ipc_mem_reg(uct_md_h uct_md, void *address, size_t length,
     }
 
     offset = UCS_PTR_BYTE_DIFF(info.agentBaseAddress, address);
-    if ((offset > info.sizeInBytes) || (length > info.sizeInBytes - offset)) {
+    size   = ucs_align_up_pow2(info.sizeInBytes, UCT_ROCM_IPC_MEMORY_UNIT);
+    if ((offset > size) || (length > size - offset)) {
         ucs_log(uct_md_reg_log_lvl(flags),
                 "%p length %zu exceeds its allocation %p length %zu", address,
                 length, info.agentBaseAddress, info.sizeInBytes);
