@@ -27,7 +27,11 @@ int uct_rocm_ipc_region_match(const uct_ipc_region_t *ipc_region,
     const uct_rocm_ipc_import_t *import = arg;
     const uct_rocm_ipc_key_t *key       = import->key;
 
-    return !memcmp(&region->handle, &key->ipc, sizeof(key->ipc)) &&
+    /* A key that is garbage may have the handles of a good one, but name a range
+     * which is not mapped */
+    return (region->address == key->address) &&
+           (region->length == key->length) &&
+           !memcmp(&region->handle, &key->ipc, sizeof(key->ipc)) &&
            !memcmp(&region->signal_handle, &key->signal, sizeof(key->signal)) &&
            (region->with_signal || !import->with_signal);
 }
@@ -231,6 +235,8 @@ ucs_status_t uct_rocm_ipc_region_attach(const uct_rocm_ipc_import_t *import,
         return UCS_ERR_NO_MEMORY;
     }
 
+    region->address       = key->address;
+    region->length        = key->length;
     region->handle        = key->ipc;
     region->signal_handle = key->signal;
     region->with_signal   = import->with_signal;

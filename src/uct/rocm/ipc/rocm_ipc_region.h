@@ -23,9 +23,10 @@
 /** Region of this transport. */
 typedef struct uct_rocm_ipc_region {
     uct_ipc_region_t       super;
-    hsa_amd_ipc_memory_t   handle;        /**< The key it was attached by ... */
-    hsa_amd_ipc_signal_t   signal_handle; /**< ... and that of its signal,
-                                               zeroed if there is none */
+    uint64_t               address;       /**< Of the key it was attached by */
+    uint64_t               length;
+    hsa_amd_ipc_memory_t   handle;
+    hsa_amd_ipc_signal_t   signal_handle; /**< Zeroed if there is none */
     int                    with_signal;   /**< Was attached with its signal */
     uct_rocm_ipc_channel_t *channel;      /**< Lifetime channel, NULL after it
                                                was released; under the lock of
