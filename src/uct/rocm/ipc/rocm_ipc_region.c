@@ -20,15 +20,15 @@
 
 /* A region without a signal is not what an importer looks for who wants one */
 int uct_rocm_ipc_region_match(const uct_ipc_region_t *ipc_region,
-                                     const void *arg)
+                              const void *arg)
 {
     const uct_rocm_ipc_region_t *region =
             ucs_derived_of(ipc_region, uct_rocm_ipc_region_t);
     const uct_rocm_ipc_import_t *import = arg;
     const uct_rocm_ipc_key_t *key       = import->key;
 
-    /* A key that is garbage may have the handles of a good one, but name a range
-     * which is not mapped */
+    /* A key that is garbage may have the handles of a good one, but name a
+     * range which is not mapped */
     return (region->address == key->address) &&
            (region->length == key->length) &&
            !memcmp(&region->handle, &key->ipc, sizeof(key->ipc)) &&
