@@ -79,10 +79,12 @@ private:
 };
 
 peer::peer(const std::string &name, const std::string &directory,
-           const environment_t &environment) :
+           const environment_t &environment,
+           const std::vector<std::string> &wrapper) :
     m_name(name),
     m_log(directory + "/" + name + ".log"),
     m_pid(-1),
+    m_own_pid(-1),
     m_socket(-1),
     m_running(false),
     m_num_devices(0),
@@ -92,8 +94,9 @@ peer::peer(const std::string &name, const std::string &directory,
 {
     result res;
 
-    start(environment);
+    start(environment, wrapper);
     res           = call(VERB_HELLO);
+    m_own_pid     = (pid_t)res.number[0];
     m_num_devices = (int)res.number[1];
     m_emulated    = res.number[2] != 0;
 }
@@ -110,11 +113,12 @@ peer::~peer()
     }
 }
 
-void peer::start(const environment_t &environment)
+void peer::start(const environment_t &environment,
+                 const std::vector<std::string> &wrapper)
 {
-    std::string program = peer_program();
-    char *argv[]        = {const_cast<char*>(program.c_str()), NULL};
+    std::vector<std::string> words = wrapper;
     environment_strings strings(environment);
+    std::vector<char*> argv;
     posix_spawn_file_actions_t actions;
     int sockets[2];
     int ret;
@@ -125,18 +129,24 @@ void peer::start(const environment_t &environment)
         abort(std::string("socketpair: ") + strerror(errno));
     }
 
+    words.push_back(peer_program());
+    for (size_t i = 0; i < words.size(); ++i) {
+        argv.push_back(const_cast<char*>(words[i].c_str()));
+    }
+    argv.push_back(NULL);
+
     posix_spawn_file_actions_init(&actions);
     posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, m_log.c_str(),
                                      O_WRONLY | O_CREAT | O_APPEND, 0600);
     posix_spawn_file_actions_adddup2(&actions, STDOUT_FILENO, STDERR_FILENO);
     posix_spawn_file_actions_adddup2(&actions, sockets[1], peer_socket_fd);
-    ret = posix_spawn(&m_pid, program.c_str(), &actions, NULL, argv,
-                      strings.get());
+    ret = posix_spawnp(&m_pid, argv[0], &actions, NULL, &argv[0],
+                       strings.get());
     posix_spawn_file_actions_destroy(&actions);
     close(sockets[1]);
     m_socket = sockets[0];
     if (ret != 0) {
-        abort(program + ": " + strerror(ret));
+        abort(words[0] + ": " + strerror(ret));
     }
 
     m_running = true;
@@ -616,6 +626,46 @@ completion_state peer::look_at(uint64_t completion)
     return to_completion_state(call(VERB_COMPLETION, {completion}));
 }
 
+route peer::connect_lane(peer &other, uint32_t lane)
+{
+    size_t device_length;
+    std::string address = other.iface_address(device_length);
+    route made          = {lane, 0, 0};
+    result res;
+
+    res = call(VERB_IFACE_OPEN, {}, "", lane);
+    if (res.status == UCS_OK) {
+        made.iface = res.number[0];
+        res        = call(VERB_EP_CREATE, {made.iface, device_length}, address,
+                          lane);
+    }
+
+    if (res.status != UCS_OK) {
+        abort("cannot connect a lane to " + other.name() + ": " +
+              ucs_status_string(res.status));
+    }
+
+    made.ep = res.number[0];
+    return made;
+}
+
+uint64_t peer::post_work(const route &way, const std::string &key,
+                         uint64_t remote_address, size_t length, uint64_t seed,
+                         uint64_t position, uint64_t rounds, uint64_t kind)
+{
+    return post(VERB_WORK_IMPORT, way.lane,
+                {way.iface, way.ep, remote_address, length, seed, position,
+                 rounds, kind}, key);
+}
+
+work_result peer::to_work_result(const result &res)
+{
+    work_result work = {res.status, res.number[0], res.number[1],
+                        res.number[2], (ucs_status_t)(int64_t)res.number[3]};
+
+    return work;
+}
+
 static std::string make_directory()
 {
     const char *parent = getenv("TMPDIR");
@@ -655,13 +705,14 @@ node::~node()
     nftw(m_directory.c_str(), remove_entry, 16, FTW_DEPTH | FTW_PHYS);
 }
 
-peer &node::start(const std::string &name, const environment_t &environment)
+peer &node::start(const std::string &name, const environment_t &environment,
+                  const std::vector<std::string> &wrapper)
 {
     environment_t merged = environment;
 
     merged.insert(m_environment.begin(), m_environment.end());
     m_peers.push_back(std::unique_ptr<peer>(
-            new peer(name, m_directory, merged)));
+            new peer(name, m_directory, merged, wrapper)));
     return *m_peers.back();
 }
 

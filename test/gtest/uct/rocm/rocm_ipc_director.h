@@ -59,6 +59,22 @@ struct buffer {
     }
 };
 
+/** An interface of a lane, and an endpoint of it. */
+struct route {
+    uint32_t lane;
+    uint64_t iface;
+    uint64_t ep;
+};
+
+/** What has come of repeated work. */
+struct work_result {
+    ucs_status_t status;     /**< Of the work as a whole */
+    uint64_t     num_ok;
+    uint64_t     num_refused;
+    uint64_t     num_wrong;  /**< Data was not what it must be */
+    ucs_status_t last_error; /**< What the last refusal was, or UCS_OK */
+};
+
 /** A copy that was started. */
 struct operation {
     ucs_status_t status;     /**< What starting it returned */
@@ -94,9 +110,11 @@ struct iface_attributes {
 /** One process. */
 class peer {
 public:
-    /** Starts the process. Its output goes to a file in @a directory. */
+    /** Starts the process. Its output goes to a file in @a directory.
+     *  @a wrapper is the beginning of the command line, if not empty. */
     peer(const std::string &name, const std::string &directory,
-         const environment_t &environment);
+         const environment_t &environment,
+         const std::vector<std::string> &wrapper = std::vector<std::string>());
 
     /** Kills the process if it still runs. */
     ~peer();
@@ -107,6 +125,11 @@ public:
 
     pid_t pid() const {
         return m_pid;
+    }
+
+    /** As the process itself sees it. */
+    pid_t own_pid() const {
+        return m_own_pid;
     }
 
     bool running() const {
@@ -242,13 +265,25 @@ public:
 
     /** Look at a completion without any progress. */
     completion_state look_at(uint64_t completion);
+
+    /** Open another interface, for the use of one lane, and connect it. */
+    route connect_lane(peer &other, uint32_t lane);
+
+    /** Let a lane work with a key, @a rounds times. @return for @ref
+     *  to_work_result, when the reply has come. */
+    uint64_t post_work(const route &way, const std::string &key,
+                       uint64_t remote_address, size_t length, uint64_t seed,
+                       uint64_t position, uint64_t rounds,
+                       uint64_t kind = 0);
+    static work_result to_work_result(const result &res);
     /** @} */
 
 private:
     peer(const peer&);
     peer &operator=(const peer&);
 
-    void start(const environment_t &environment);
+    void start(const environment_t &environment,
+               const std::vector<std::string> &wrapper);
     bool receive(double seconds);
     void reap(bool expect_success);
     void await_exit();
@@ -261,6 +296,7 @@ private:
     std::string                m_name;
     std::string                m_log;
     pid_t                      m_pid;
+    pid_t                      m_own_pid;
     int                        m_socket;
     bool                       m_running;
     int                        m_num_devices;
@@ -284,7 +320,9 @@ public:
 
     /** Start a process of the node. The node keeps owning it. */
     peer &start(const std::string &name,
-                const environment_t &environment = environment_t());
+                const environment_t &environment = environment_t(),
+                const std::vector<std::string> &wrapper =
+                        std::vector<std::string>());
 
     std::vector<peer*> peers() const;
 

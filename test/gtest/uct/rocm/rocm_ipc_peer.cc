@@ -117,6 +117,12 @@ static void carry_out(const command &cmd, answer &ans)
     case VERB_PROGRESS:          return transport.progress(cmd, ans);
     case VERB_COMPLETION:        return transport.completion_query(cmd, ans);
     case VERB_CLOSE:             return close_objects(cmd, ans);
+    case VERB_WORK_SHARE:        return transport.work_share(cmd, ans);
+    case VERB_WORK_IMPORT:       return transport.work_import(cmd, ans);
+    case VERB_WORK_PROGRESS:     return transport.work_progress(cmd, ans);
+    case VERB_FORK:              return peer_process::fork(cmd, ans);
+    case VERB_LIMIT_FILES:       return peer_process::limit_files(cmd, ans);
+    case VERB_REFUSE_PIDFD:      return peer_process::refuse_pidfd(cmd, ans);
     case VERB_EMUL_COUNT:        return peer_emulator::count(cmd, ans);
     case VERB_EMUL_CALLS:        return peer_emulator::calls(cmd, ans);
     case VERB_EMUL_FAIL:         return peer_emulator::fail(cmd, ans);

@@ -150,6 +150,10 @@ public:
     void progress(const command &cmd, answer &ans);
     void completion_query(const command &cmd, answer &ans);
 
+    void work_share(const command &cmd, answer &ans);
+    void work_import(const command &cmd, answer &ans);
+    void work_progress(const command &cmd, answer &ans);
+
     void close_rkeys();
     void close_eps();
     void close_ifaces();
@@ -169,6 +173,13 @@ private:
         std::atomic<int> calls;
     };
 
+    struct work;
+
+    ucs_status_t share_once(size_t length);
+    ucs_status_t import_once(const work &todo);
+    ucs_status_t copy_once(const work &todo, const uct_rkey_bundle_t &rkey);
+    ucs_status_t zcopy_once(const work &todo, const uct_rkey_bundle_t &rkey,
+                            bool is_put);
     ucs_status_t find_component();
     ucs_status_t open_iface(iface &opened);
     static void close_iface(const iface &closed);
@@ -183,6 +194,14 @@ private:
     object_table<uct_ep_h>     m_eps;
     object_table<uct_rkey_bundle_t> m_rkeys;
     object_table<completion*>  m_completions;
+};
+
+/** What the operating system does to the peer. */
+class peer_process {
+public:
+    static void fork(const command &cmd, answer &ans);
+    static void limit_files(const command &cmd, answer &ans);
+    static void refuse_pidfd(const command &cmd, answer &ans);
 };
 
 /** The emulated runtime, where there is one. */

@@ -115,6 +115,28 @@ enum verb_t {
      *  order in which object_t lists them */
     VERB_CLOSE,
 
+    /** rounds, length -> rounds in which something failed; each time new
+     *  memory is registered, packed, and freed */
+    VERB_WORK_SHARE,
+    /** iface, ep, remote address, length, seed, position, rounds, mask of
+     *  work_t; data: the key -> rounds that were well, rounds that were
+     *  refused, rounds with wrong data, the last status that was an error;
+     *  each time the key is unpacked, used as told and released. Data that is
+     *  got must be a part of the pattern, or all of the local buffer as it was
+     *  if the operation was refused. */
+    VERB_WORK_IMPORT,
+    /** iface, rounds -> ; progresses */
+    VERB_WORK_PROGRESS,
+
+    /** 1 to run the functions that are registered for the exit -> status of the
+     *  child; forks a child which exits */
+    VERB_FORK,
+    /** number of files -> ; no more than these can be opened from now on, or
+     *  as many as ever if the number is UINT64_MAX */
+    VERB_LIMIT_FILES,
+    /** -> ; the kernel seems to have no pidfd from now on */
+    VERB_REFUSE_PIDFD,
+
     /** pid, emul_count_t -> value */
     VERB_EMUL_COUNT,
     /** pid; data: function -> value */
@@ -148,6 +170,12 @@ enum object_t {
     OBJECT_MEMHS       = 1 << 4,
     OBJECT_MEMORY      = 1 << 5,
     OBJECT_MD          = 1 << 6
+};
+
+/** What is done with a key. Without any: get. */
+enum work_t {
+    WORK_PUT     = 1 << 0, /**< Put the pattern before it is got */
+    WORK_POINTER = 1 << 1  /**< Read through a pointer in place of a get */
 };
 
 struct request {

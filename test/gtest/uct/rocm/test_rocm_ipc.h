@@ -95,10 +95,15 @@ protected:
 
     /** Start a process and open the transport in it. */
     peer &start(const std::string &name,
-                const environment_t &environment = environment_t());
+                const environment_t &environment = environment_t(),
+                const std::vector<std::string> &wrapper =
+                        std::vector<std::string>());
 
     /** The test provokes warnings or errors in the log. */
     void expect_log_messages();
+
+    /** The test makes detaching fail: a process that exits leaves mappings. */
+    void expect_mappings_left();
 
     /** Allocate, fill, register and pack. */
     shared share(peer &owner, size_t length = default_length);
@@ -132,6 +137,7 @@ private:
     environment_t         m_environment;
     std::unique_ptr<node> m_node;
     bool                  m_log_messages_expected;
+    bool                  m_mappings_left_expected;
 };
 
 #endif
