@@ -18,6 +18,18 @@ KHASH_IMPL(uct_ipc_space, uct_ipc_space_id_t, uct_ipc_space_t*, 1,
            uct_ipc_space_id_hash, uct_ipc_space_id_equal);
 
 
+const char *const uct_ipc_cache_stat_names[] = {
+    [UCT_IPC_CACHE_STAT_REGIONS]  = "regions",
+    [UCT_IPC_CACHE_STAT_HITS]     = "hits",
+    [UCT_IPC_CACHE_STAT_MISSES]   = "misses",
+    [UCT_IPC_CACHE_STAT_FREED]    = "freed",
+    [UCT_IPC_CACHE_STAT_REPLACED] = "replaced",
+    [UCT_IPC_CACHE_STAT_EVICTED]  = "evicted",
+    [UCT_IPC_CACHE_STAT_DEFERRED] = "deferred_detaches",
+    [UCT_IPC_CACHE_STAT_HANDLERS] = "handlers"
+};
+
+
 static ucs_pgt_dir_t *uct_ipc_cache_pgd_alloc(const ucs_pgtable_t *pgtable)
 {
     void *ptr;
@@ -124,6 +136,9 @@ uct_ipc_cache_unlink(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
     ucs_list_del(&region->list);
     ucs_list_del(&region->lru_list);
     --cache->num_regions;
+    uct_ipc_stats_add(&cache->stats, UCT_IPC_CACHE_STAT_REGIONS, -1);
+    __atomic_add_fetch(&cache->stats.values[UCT_IPC_CACHE_STAT_HITS],
+                       region->num_hits, __ATOMIC_RELAXED);
     cache->total_size -= uct_ipc_region_size(region);
     region->space      = NULL;
     return UCT_IPC_REGION_TODO_PUT;
@@ -137,6 +152,7 @@ void uct_ipc_region_init(uct_ipc_region_t *region, uintptr_t address,
                                             UCS_PGT_ADDR_ALIGN);
     region->life        = 1;
     region->refcount    = 1;
+    region->num_hits    = 0;
     region->space       = NULL;
     region->has_channel = 0;
     region->has_handler = 0;
@@ -183,10 +199,18 @@ uct_ipc_cache_find(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
     return region;
 }
 
-void uct_ipc_cache_detach(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
+static void
+uct_ipc_cache_detach(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
 {
     cache->ops->detach(region);
     uct_ipc_cache_put(cache, region);
+}
+
+void uct_ipc_cache_detach_deferred(uct_ipc_cache_t *cache,
+                                   uct_ipc_region_t *region)
+{
+    uct_ipc_stats_add(&cache->stats, UCT_IPC_CACHE_STAT_DEFERRED, 1);
+    uct_ipc_cache_detach(cache, region);
 }
 
 /* Called without the lock: what remains to be done after a claim */
@@ -310,10 +334,21 @@ uct_ipc_cache_lru_find(uct_ipc_cache_t *cache, int no_handler_only)
 
 /* Called under the write lock */
 static void
+uct_ipc_cache_evict_region(uct_ipc_cache_t *cache, uct_ipc_region_t *region,
+                           ucs_list_link_t *taken)
+{
+    uct_ipc_space_t *space = region->space;
+
+    uct_ipc_stats_add(&cache->stats, UCT_IPC_CACHE_STAT_EVICTED, 1);
+    uct_ipc_cache_take(cache, region, taken);
+    uct_ipc_cache_space_put(cache, space);
+}
+
+/* Called under the write lock */
+static void
 uct_ipc_cache_shrink(uct_ipc_cache_t *cache, ucs_list_link_t *taken)
 {
     uct_ipc_region_t *region;
-    uct_ipc_space_t *space;
 
     while ((cache->num_regions > cache->max_regions) ||
            (cache->total_size > cache->max_size)) {
@@ -322,9 +357,7 @@ uct_ipc_cache_shrink(uct_ipc_cache_t *cache, ucs_list_link_t *taken)
             break;
         }
 
-        space = region->space;
-        uct_ipc_cache_take(cache, region, taken);
-        uct_ipc_cache_space_put(cache, space);
+        uct_ipc_cache_evict_region(cache, region, taken);
     }
 }
 
@@ -344,6 +377,7 @@ static ucs_status_t uct_ipc_cache_link(uct_ipc_cache_t *cache,
                                  region->super.end - 1,
                                  uct_ipc_cache_overlap_cb, &overlap);
         ucs_assert_always(overlap != NULL);
+        uct_ipc_stats_add(&cache->stats, UCT_IPC_CACHE_STAT_REPLACED, 1);
         uct_ipc_cache_take(cache, overlap, taken);
     }
 
@@ -352,6 +386,8 @@ static ucs_status_t uct_ipc_cache_link(uct_ipc_cache_t *cache,
         region->last_used = ucs_get_time();
         uct_ipc_cache_lru_add(cache, region, region->last_used);
         ++cache->num_regions;
+        uct_ipc_stats_add(&cache->stats, UCT_IPC_CACHE_STAT_REGIONS, 1);
+        uct_ipc_stats_add(&cache->stats, UCT_IPC_CACHE_STAT_MISSES, 1);
         cache->total_size += uct_ipc_region_size(region);
         region->space      = space;
         uct_ipc_region_ref(region);
@@ -420,7 +456,6 @@ void uct_ipc_cache_set_bounds(uct_ipc_cache_t *cache, unsigned long max_regions,
 int uct_ipc_cache_evict(uct_ipc_cache_t *cache, int no_handler_only)
 {
     uct_ipc_region_t *region;
-    uct_ipc_space_t *space;
     ucs_list_link_t taken;
 
     ucs_list_head_init(&taken);
@@ -428,9 +463,7 @@ int uct_ipc_cache_evict(uct_ipc_cache_t *cache, int no_handler_only)
     pthread_rwlock_wrlock(&cache->lock);
     region = uct_ipc_cache_lru_find(cache, no_handler_only);
     if (region != NULL) {
-        space = region->space;
-        uct_ipc_cache_take(cache, region, &taken);
-        uct_ipc_cache_space_put(cache, space);
+        uct_ipc_cache_evict_region(cache, region, &taken);
     }
     pthread_rwlock_unlock(&cache->lock);
 
@@ -486,4 +519,25 @@ unsigned uct_ipc_cache_purge_untold(uct_ipc_cache_t *cache, pid_t pid)
     pthread_rwlock_unlock(&cache->lock);
 
     return uct_ipc_cache_finish_taken(cache, &taken);
+}
+
+uint64_t
+uct_ipc_cache_stats_get(const uct_ipc_stats_t *stats, unsigned counter)
+{
+    uct_ipc_cache_t *cache = ucs_container_of(stats, uct_ipc_cache_t, stats);
+    uct_ipc_region_t *region;
+    uint64_t value;
+
+    if (counter != UCT_IPC_CACHE_STAT_HITS) {
+        return uct_ipc_stats_get(stats, counter);
+    }
+
+    /* Each region counts its own, until it leaves the table */
+    pthread_rwlock_rdlock(&cache->lock);
+    value = uct_ipc_stats_get(stats, counter);
+    ucs_list_for_each(region, &cache->lru, lru_list) {
+        value += __atomic_load_n(&region->num_hits, __ATOMIC_RELAXED);
+    }
+    pthread_rwlock_unlock(&cache->lock);
+    return value;
 }

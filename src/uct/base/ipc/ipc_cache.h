@@ -7,6 +7,7 @@
 #define UCT_IPC_CACHE_H_
 
 #include "ipc_region.h"
+#include "ipc_stats.h"
 
 #include <ucs/datastruct/khash.h>
 #include <ucs/type/status.h>
@@ -88,12 +89,41 @@ uct_ipc_space_id_equal(uct_ipc_space_id_t id1, uct_ipc_space_id_t id2)
            (id1.pid_ns == id2.pid_ns);
 }
 
+/** Counters of a cache. */
+enum {
+    UCT_IPC_CACHE_STAT_REGIONS,   /**< Regions in the tables */
+    UCT_IPC_CACHE_STAT_HITS,      /**< Regions found, by a key's memory of its
+                                       last one or in a table. Approximate where
+                                       threads use one region at a time. */
+    UCT_IPC_CACHE_STAT_MISSES,    /**< Regions imported */
+    UCT_IPC_CACHE_STAT_FREED,     /**< Claimed, since the owner freed or died;
+                                       counted by the GPU module */
+    UCT_IPC_CACHE_STAT_REPLACED,  /**< Claimed, since a new one overlaps */
+    UCT_IPC_CACHE_STAT_EVICTED,   /**< Claimed, since there were too many */
+    UCT_IPC_CACHE_STAT_DEFERRED,  /**< Detached by the last unpin */
+    UCT_IPC_CACHE_STAT_HANDLERS,  /**< Handlers armed; counted by the GPU
+                                       module */
+    UCT_IPC_CACHE_STAT_LAST
+};
+
+
+/** Their names */
+extern const char *const uct_ipc_cache_stat_names[UCT_IPC_CACHE_STAT_LAST];
+
+
+/** Read a counter of a cache. That of the hits takes a time that grows with the
+ *  number of regions. */
+uint64_t
+uct_ipc_cache_stats_get(const uct_ipc_stats_t *stats, unsigned counter);
+
+
 KHASH_TYPE(uct_ipc_space, uct_ipc_space_id_t, uct_ipc_space_t*);
 
 
 /** Cache of imported regions. */
 typedef struct uct_ipc_cache {
     const uct_ipc_cache_ops_t *ops;
+    uct_ipc_stats_t           stats;      /**< UCT_IPC_CACHE_STAT_xxx */
     int                       is_bounded; /**< Atomic: note the time of use */
     pthread_rwlock_t          lock;       /**< Protects all below, see rule 1 */
     khash_t(uct_ipc_space)    spaces;
@@ -110,6 +140,8 @@ typedef struct uct_ipc_cache {
 #define UCT_IPC_CACHE_INITIALIZER(_cache, _ops) \
     { \
         .ops         = (_ops), \
+        .stats       = UCT_IPC_STATS_INITIALIZER(uct_ipc_cache_stat_names, \
+                                                 uct_ipc_cache_stats_get), \
         .lock        = PTHREAD_RWLOCK_INITIALIZER, \
         .spaces      = KHASH_STATIC_INITIALIZER, \
         .lru         = UCS_LIST_INITIALIZER(&(_cache)->lru, &(_cache)->lru), \
@@ -224,14 +256,23 @@ unsigned uct_ipc_cache_purge_untold(uct_ipc_cache_t *cache, pid_t pid);
 
 
 /** Detach the mapping and drop its reference, after the life word has said that
- *  the caller is the one to do it. */
-void uct_ipc_cache_detach(uct_ipc_cache_t *cache, uct_ipc_region_t *region);
+ *  the caller, who has taken back the last pin, is the one to do it. */
+void uct_ipc_cache_detach_deferred(uct_ipc_cache_t *cache,
+                                   uct_ipc_region_t *region);
 
 
-/** Note that a region is used, where that decides what is evicted. */
+
+
+/** Count a hit, and note the time where that decides what is evicted. */
 static UCS_F_ALWAYS_INLINE void
-uct_ipc_cache_used(const uct_ipc_cache_t *cache, uct_ipc_region_t *region)
+uct_ipc_cache_used(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
 {
+    /* Not an atomic addition: that would double the cost of a hit. The line is
+     * that of the word which was changed just now. */
+    __atomic_store_n(&region->num_hits,
+                     __atomic_load_n(&region->num_hits, __ATOMIC_RELAXED) + 1,
+                     __ATOMIC_RELAXED);
+    UCS_STATS_UPDATE_COUNTER(cache->stats.node, UCT_IPC_CACHE_STAT_HITS, 1);
     if (ucs_unlikely(__atomic_load_n(&cache->is_bounded, __ATOMIC_RELAXED))) {
         __atomic_store_n(&region->last_used, ucs_get_time(), __ATOMIC_RELAXED);
     }
@@ -254,7 +295,7 @@ static UCS_F_ALWAYS_INLINE void
 uct_ipc_cache_unpin(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
 {
     if (uct_ipc_region_unpin(region)) {
-        uct_ipc_cache_detach(cache, region);
+        uct_ipc_cache_detach_deferred(cache, region);
     }
 }
 

@@ -23,6 +23,14 @@ struct uct_ipc_export_pending {
 };
 
 
+static const char *const uct_ipc_export_stat_names[] = {
+    [UCT_IPC_EXPORT_STAT_LIVE]    = "live",
+    [UCT_IPC_EXPORT_STAT_RETIRED] = "retired",
+    [UCT_IPC_EXPORT_STAT_REAPED]  = "reaped",
+    [UCT_IPC_EXPORT_STAT_UNTOLD]  = "untold"
+};
+
+
 /* Overlapping ranges compare as equal. Live exports never overlap, so that this
  * is a strict order among them, and a search finds an export that overlaps. */
 static UCS_F_ALWAYS_INLINE int
@@ -72,6 +80,8 @@ static void uct_ipc_export_table_retire_one(uct_ipc_export_table_t *table,
     ipc_export->retired_at = ucs_get_time();
     ucs_queue_push(&table->retired, &ipc_export->queue);
     ++table->num_retired;
+    uct_ipc_stats_add(&table->stats, UCT_IPC_EXPORT_STAT_LIVE, -1);
+    uct_ipc_stats_add(&table->stats, UCT_IPC_EXPORT_STAT_RETIRED, 1);
 
     if (table->num_retired > UCT_IPC_EXPORT_MAX_RETIRED) {
         reap_time = 0; /* Due now */
@@ -181,6 +191,7 @@ uct_ipc_export_table_create(uct_ipc_export_table_t *table,
         ipc_export->base   = pending->base;
         ipc_export->length = pending->length;
         sglib_uct_ipc_export_t_add(&table->live, ipc_export);
+        uct_ipc_stats_add(&table->stats, UCT_IPC_EXPORT_STAT_LIVE, 1);
         table->ops->pack(ipc_export, buffer);
     }
     ucs_spin_unlock(&table->lock);
@@ -259,6 +270,8 @@ static unsigned uct_ipc_export_table_reap_until(uct_ipc_export_table_t *table,
         ucs_queue_del_iter(&table->retired, iter);
         ucs_queue_push(&victims, &ipc_export->queue);
         --table->num_retired;
+        uct_ipc_stats_add(&table->stats, UCT_IPC_EXPORT_STAT_RETIRED, -1);
+        uct_ipc_stats_add(&table->stats, UCT_IPC_EXPORT_STAT_REAPED, 1);
     }
     uct_ipc_export_table_set_reap_time(table);
     ucs_spin_unlock(&table->lock);
@@ -285,6 +298,8 @@ ucs_status_t uct_ipc_export_table_init(uct_ipc_export_table_t *table,
     table->num_retired = 0;
     table->keep        = ucs_time_from_sec(UCT_IPC_EXPORT_KEEP_SEC);
     table->reap_time   = UCS_TIME_INFINITY;
+    table->stats       = (uct_ipc_stats_t)UCT_IPC_STATS_INITIALIZER(
+            uct_ipc_export_stat_names, NULL);
     ucs_queue_head_init(&table->retired);
     return ucs_spinlock_init(&table->lock, 0);
 }

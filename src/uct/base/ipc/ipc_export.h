@@ -6,6 +6,8 @@
 #ifndef UCT_IPC_EXPORT_H_
 #define UCT_IPC_EXPORT_H_
 
+#include "ipc_stats.h"
+
 #include <ucs/datastruct/queue.h>
 #include <ucs/sys/compiler_def.h>
 #include <ucs/time/time.h>
@@ -91,6 +93,17 @@ typedef struct uct_ipc_export_ops {
 typedef struct uct_ipc_export_pending uct_ipc_export_pending_t;
 
 
+/** Counters of a table. */
+enum {
+    UCT_IPC_EXPORT_STAT_LIVE,     /**< Exports of live allocations */
+    UCT_IPC_EXPORT_STAT_RETIRED,  /**< Exports which wait to be destroyed */
+    UCT_IPC_EXPORT_STAT_REAPED,   /**< Exports destroyed so far */
+    UCT_IPC_EXPORT_STAT_UNTOLD,   /**< Shared without a lifetime channel so far;
+                                       counted by the GPU module */
+    UCT_IPC_EXPORT_STAT_LAST
+};
+
+
 /** Table of the exports of one process for one kind of memory. */
 typedef struct uct_ipc_export_table {
     ucs_spinlock_t             lock;        /**< Protects all below */
@@ -99,6 +112,7 @@ typedef struct uct_ipc_export_table {
     uct_ipc_export_pending_t   *pending;    /**< Being created */
     ucs_queue_head_t           retired;     /**< Oldest first */
     unsigned                   num_retired;
+    uct_ipc_stats_t            stats;       /**< UCT_IPC_EXPORT_STAT_xxx */
     ucs_time_t                 keep;        /**< Life of a retired export */
     ucs_time_t                 reap_time;   /**< When the oldest retired export
                                                  is due, or UCS_TIME_INFINITY;

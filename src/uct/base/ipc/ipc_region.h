@@ -57,6 +57,7 @@ typedef struct uct_ipc_region {
     ucs_pgt_region_t super;        /**< Remote address range */
     uint32_t         life;         /**< The atomic word */
     uint32_t         refcount;     /**< Atomic */
+    uint64_t         num_hits;     /**< Atomic: how often it was found */
     void             *space;       /**< Where it is linked, or NULL; under the
                                         lock of the cache */
     int              has_channel;  /**< Atomic: somebody claims it when the

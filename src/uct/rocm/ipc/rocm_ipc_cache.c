@@ -170,6 +170,7 @@ void uct_rocm_ipc_cache_open(const uct_rocm_ipc_md_config_t *config)
     pthread_mutex_lock(&uct_rocm_ipc_users.lock);
     if (uct_rocm_ipc_users.open_count++ == 0) {
         uct_rocm_ipc_users.pid = getpid();
+        uct_ipc_stats_node_alloc(&uct_rocm_ipc_cache.stats, "rocm_ipc_regions");
     }
 
     /* For the same reason as in rocm_ipc_export.c not a destructor */
@@ -192,6 +193,7 @@ void uct_rocm_ipc_cache_close(void)
 
     if (is_last) {
         uct_rocm_ipc_cache_shutdown();
+        uct_ipc_stats_node_free(&uct_rocm_ipc_cache.stats);
     }
 }
 

@@ -8,6 +8,7 @@
 #endif
 
 #include "rocm_ipc_channel.h"
+#include "rocm_ipc_cache.h"
 #include "rocm_ipc_region.h"
 
 #include <ucs/datastruct/khash.h>
@@ -256,6 +257,8 @@ uct_rocm_ipc_channel_handler(hsa_signal_value_t value, void *arg)
         uct_rocm_ipc_region_put(region);
     }
 
+    uct_ipc_stats_add(&uct_rocm_ipc_cache.stats, UCT_IPC_CACHE_STAT_HANDLERS,
+                      -1);
     uct_rocm_ipc_channel_put(channel);
     return false;
 }
@@ -288,6 +291,8 @@ int uct_rocm_ipc_channel_arm(uct_rocm_ipc_channel_t *channel,
 
     if (uct_rocm_ipc_signal_watch(channel->signal, uct_rocm_ipc_channel_handler,
                                   channel) == UCS_OK) {
+        uct_ipc_stats_add(&uct_rocm_ipc_cache.stats,
+                          UCT_IPC_CACHE_STAT_HANDLERS, 1);
         return 1;
     }
 

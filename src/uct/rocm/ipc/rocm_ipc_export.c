@@ -74,8 +74,13 @@ uct_rocm_ipc_export_create_signal(uct_rocm_ipc_export_t *rocm_export)
     status = uct_rocm_ipc_signal_create(&rocm_export->signal,
                                         &rocm_export->signal_handle);
     rocm_export->has_signal = (status == HSA_STATUS_SUCCESS);
-    if (!rocm_export->has_signal &&
-        !__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED)) {
+    if (rocm_export->has_signal) {
+        return;
+    }
+
+    uct_ipc_stats_add(&uct_rocm_ipc_export_table.stats,
+                      UCT_IPC_EXPORT_STAT_UNTOLD, 1);
+    if (!__atomic_exchange_n(&warned, 1, __ATOMIC_RELAXED)) {
         ucs_warn("failed to create a ROCm IPC signal (%s): some memory is"
                  " shared without one, and freeing it waits for the peers"
                  " which have mapped it. Share fewer allocations at a time, or"
@@ -241,6 +246,8 @@ ucs_status_t uct_rocm_ipc_exports_open(void)
         }
 
         uct_rocm_ipc_exports.pid = getpid();
+        uct_ipc_stats_node_alloc(&uct_rocm_ipc_export_table.stats,
+                                 "rocm_ipc_exports");
     }
 
     ++uct_rocm_ipc_exports.open_count;
@@ -257,6 +264,7 @@ void uct_rocm_ipc_exports_close(void)
     if ((--uct_rocm_ipc_exports.open_count == 0) &&
         uct_rocm_ipc_exports_are_mine()) {
         uct_rocm_ipc_exports_withdraw();
+        uct_ipc_stats_node_free(&uct_rocm_ipc_export_table.stats);
     }
     pthread_mutex_unlock(&uct_rocm_ipc_exports.lock);
 }

@@ -289,6 +289,17 @@ static ucs_status_t uct_rocm_ipc_rkey_release(uct_component_t *component,
     return UCS_OK;
 }
 
+static void uct_rocm_ipc_md_vfs_init(uct_md_h uct_md)
+{
+    uct_rocm_ipc_md_t *md = ucs_derived_of(uct_md, uct_rocm_ipc_md_t);
+
+    uct_ipc_stats_vfs_init(uct_md, &uct_rocm_ipc_cache.stats, "regions");
+    if (md->signal_export) {
+        uct_ipc_stats_vfs_init(uct_md, &uct_rocm_ipc_export_table.stats,
+                               "exports");
+    }
+}
+
 uct_component_t uct_rocm_ipc_component = {
     .query_md_resources = uct_rocm_base_query_md_resources,
     .md_open            = uct_rocm_ipc_md_open,
@@ -307,7 +318,6 @@ uct_component_t uct_rocm_ipc_component = {
     .tl_list            = UCT_COMPONENT_TL_LIST_INITIALIZER(
                                   &uct_rocm_ipc_component),
     .flags              = 0,
-    .md_vfs_init        =
-            (uct_component_md_vfs_init_func_t)ucs_empty_function
+    .md_vfs_init        = uct_rocm_ipc_md_vfs_init
 };
 UCT_COMPONENT_REGISTER(&uct_rocm_ipc_component);

@@ -73,7 +73,10 @@ void uct_rocm_ipc_region_freed(uct_ipc_region_t *ipc_region)
 {
     /* Published by the claim */
     __atomic_store_n(&ipc_region->owner_freed, 1, __ATOMIC_RELAXED);
-    uct_ipc_cache_claim(&uct_rocm_ipc_cache, ipc_region);
+    if (uct_ipc_cache_claim(&uct_rocm_ipc_cache, ipc_region)) {
+        uct_ipc_stats_add(&uct_rocm_ipc_cache.stats, UCT_IPC_CACHE_STAT_FREED,
+                          1);
+    }
 }
 
 uct_rocm_ipc_channel_t *

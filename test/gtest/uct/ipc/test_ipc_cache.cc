@@ -32,7 +32,8 @@ protected:
         num_detached = num_released = num_freed = 0;
         self         = this;
         memset(&cache, 0, sizeof(cache));
-        cache.ops    = &ops;
+        cache.ops       = &ops;
+        cache.stats.get = uct_ipc_cache_stats_get;
         pthread_rwlock_init(&cache.lock, nullptr);
         ucs_list_head_init(&cache.lru);
         uct_ipc_cache_set_bounds(&cache, ULONG_MAX, SIZE_MAX);
@@ -86,6 +87,11 @@ protected:
     uct_ipc_region_t *find(int key, uintptr_t address = 0x10000)
     {
         return uct_ipc_cache_find(&cache, &space, address, &key);
+    }
+
+    uint64_t stat(unsigned counter)
+    {
+        return cache.stats.get(&cache.stats, counter);
     }
 
     void put_found(uct_ipc_region_t *region)
@@ -151,6 +157,7 @@ UCS_TEST_F(test_ipc_cache, a_pin_keeps_the_mapping_of_a_claimed_region)
 
     uct_ipc_cache_unpin(&cache, region);
     EXPECT_EQ(1u, num_detached);
+    EXPECT_EQ(1u, stat(UCT_IPC_CACHE_STAT_DEFERRED));
     EXPECT_EQ(0u, num_freed); /* the reference is still held */
     uct_ipc_cache_put(&cache, region);
     EXPECT_EQ(1u, num_freed);
@@ -177,6 +184,7 @@ UCS_TEST_F(test_ipc_cache, new_memory_throws_out_all_that_it_overlaps)
 
     insert(5, 0x10800, 0x2000);
     EXPECT_EQ(3u, num_detached);
+    EXPECT_EQ(3u, stat(UCT_IPC_CACHE_STAT_REPLACED));
     EXPECT_TRUE(find(2, 0x11000) == nullptr);
 
     uct_ipc_region_t *region = find(4, 0x20000);
@@ -256,6 +264,10 @@ UCS_TEST_F(test_ipc_cache, the_least_recently_used_region_goes_first)
     insert(6, 0x60000);
     EXPECT_TRUE(find(4, 0x40000) == nullptr);
     EXPECT_EQ(3u, cache.num_regions);
+    EXPECT_EQ(3u, stat(UCT_IPC_CACHE_STAT_REGIONS));
+    EXPECT_EQ(3u, stat(UCT_IPC_CACHE_STAT_HITS));
+    EXPECT_EQ(6u, stat(UCT_IPC_CACHE_STAT_MISSES));
+    EXPECT_EQ(3u, stat(UCT_IPC_CACHE_STAT_EVICTED));
     EXPECT_EQ(3u * 0x1000, cache.total_size);
 }
 

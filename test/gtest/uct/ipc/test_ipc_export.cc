@@ -167,9 +167,13 @@ UCS_TEST_F(test_ipc_export, free_tells_importers_at_once_and_destroys_later)
     EXPECT_EQ(0u, uct_ipc_export_table_progress(&table));
 
     EXPECT_NE(first, pack_ok(0x10000, 0x1000));
+    EXPECT_EQ(1u, uct_ipc_stats_get(&table.stats, UCT_IPC_EXPORT_STAT_LIVE));
+    EXPECT_EQ(1u, uct_ipc_stats_get(&table.stats, UCT_IPC_EXPORT_STAT_RETIRED));
 
     make_all_due();
     EXPECT_EQ(1u, uct_ipc_export_table_progress(&table));
+    EXPECT_EQ(0u, uct_ipc_stats_get(&table.stats, UCT_IPC_EXPORT_STAT_RETIRED));
+    EXPECT_EQ(1u, uct_ipc_stats_get(&table.stats, UCT_IPC_EXPORT_STAT_REAPED));
     EXPECT_EQ(1u, gone);
     EXPECT_EQ(UCS_TIME_INFINITY, table.reap_time);
 }
