@@ -39,15 +39,11 @@ typedef struct uct_ipc_watcher_round {
     ucs_list_link_t regions;     /* Regions watched */
     int             unwatched;   /* Some region has no handler */
     int             happened;    /* Something did, since the last look */
+    int             died;        /* Some owner did */
     long            nap;         /* Length of the next sleep, nanoseconds */
     long            since_proc;  /* Slept since owners were looked at */
 } uct_ipc_watcher_round_t;
 
-
-static int uct_ipc_owner_is_dead(const uct_ipc_owner_t *owner)
-{
-    return __atomic_load_n(&owner->is_dead, __ATOMIC_RELAXED);
-}
 
 static void uct_ipc_owner_set_dead(uct_ipc_owner_t *owner)
 {
@@ -115,25 +111,32 @@ static void uct_ipc_watcher_look_at_all(uct_ipc_watcher_t *watcher,
 }
 
 /* Called under the lock */
-static void uct_ipc_watcher_look_at_owners(uct_ipc_watcher_t *watcher)
+static void uct_ipc_watcher_look_at_owners(uct_ipc_watcher_t *watcher,
+                                           uct_ipc_watcher_round_t *round)
 {
     struct epoll_event events[16];
     uct_ipc_owner_t *owner;
+    uint64_t wakeups;
     int i, count;
 
     count = epoll_wait(watcher->epoll_fd, events, ucs_static_array_size(events),
                        0);
     for (i = 0; i < count; ++i) {
         owner = events[i].data.ptr;
-        if (owner != NULL) {
+        if (owner == NULL) {
+            /* Whatever woke the thread is found by looking */
+            (void)!read(watcher->event_fd, &wakeups, sizeof(wakeups));
+        } else {
             uct_ipc_owner_set_dead(owner);
             epoll_ctl(watcher->epoll_fd, EPOLL_CTL_DEL, owner->pidfd, NULL);
+            round->died = 1;
         }
     }
 }
 
 /* Called under the lock: owners without a pidfd */
-static void uct_ipc_watcher_look_at_procs(uct_ipc_watcher_t *watcher)
+static void uct_ipc_watcher_look_at_procs(uct_ipc_watcher_t *watcher,
+                                          uct_ipc_watcher_round_t *round)
 {
     uct_ipc_owner_t *owner;
 
@@ -141,6 +144,7 @@ static void uct_ipc_watcher_look_at_procs(uct_ipc_watcher_t *watcher)
         if ((owner->pidfd == -1) && !uct_ipc_owner_is_dead(owner) &&
             (ucs_sys_get_proc_create_time(owner->pid) != owner->start_time)) {
             uct_ipc_owner_set_dead(owner);
+            round->died = 1;
         }
     }
 }
@@ -157,12 +161,18 @@ static int uct_ipc_watcher_collect(uct_ipc_watcher_t *watcher,
     ucs_list_splice_tail(&round->regions, &watcher->added);
     ucs_list_head_init(&watcher->added);
 
-    uct_ipc_watcher_look_at_owners(watcher);
+    round->died = 0;
+    uct_ipc_watcher_look_at_owners(watcher, round);
     if (round->since_proc >= UCT_IPC_WATCHER_PROC_PERIOD) {
-        uct_ipc_watcher_look_at_procs(watcher);
+        uct_ipc_watcher_look_at_procs(watcher, round);
         round->since_proc = 0;
     }
     pthread_mutex_unlock(&watcher->lock);
+
+    if (round->died) {
+        watcher->ops->owners_died();
+    }
+
     return is_running;
 }
 
@@ -179,8 +189,10 @@ uct_ipc_watcher_nap(uct_ipc_watcher_t *watcher, uct_ipc_watcher_round_t *round)
         round->nap = UCT_IPC_WATCHER_NAP_MIN;
     } else if (round->unwatched) {
         round->nap = ucs_min(round->nap * 2, UCT_IPC_WATCHER_NAP_MAX);
-    } else {
+    } else if (!ucs_list_is_empty(&round->regions)) {
         round->nap = UCT_IPC_WATCHER_NAP_BACKSTOP;
+    } else {
+        round->nap = UCT_IPC_WATCHER_PROC_PERIOD;
     }
 
     timeout.tv_sec     = 0;
@@ -353,6 +365,18 @@ uct_ipc_watcher_owner_get(uct_ipc_watcher_t *watcher, pid_t pid)
     return owner;
 }
 
+uct_ipc_owner_t *uct_ipc_watcher_owner_ref(uct_ipc_watcher_t *watcher,
+                                           uct_ipc_owner_t *owner)
+{
+    if (owner != NULL) {
+        pthread_mutex_lock(&watcher->lock);
+        ++owner->refcount;
+        pthread_mutex_unlock(&watcher->lock);
+    }
+
+    return owner;
+}
+
 void uct_ipc_watcher_owner_put(uct_ipc_watcher_t *watcher,
                                uct_ipc_owner_t *owner)
 {
@@ -369,6 +393,14 @@ void uct_ipc_watcher_owner_put(uct_ipc_watcher_t *watcher,
     pthread_mutex_unlock(&watcher->lock);
 }
 
+/* Called under the lock */
+static void uct_ipc_watcher_wake(uct_ipc_watcher_t *watcher)
+{
+    uint64_t one = 1;
+
+    (void)!write(watcher->event_fd, &one, sizeof(one));
+}
+
 int uct_ipc_watcher_add(uct_ipc_watcher_t *watcher, uct_ipc_region_t *region)
 {
     int is_running;
@@ -376,6 +408,9 @@ int uct_ipc_watcher_add(uct_ipc_watcher_t *watcher, uct_ipc_region_t *region)
     pthread_mutex_lock(&watcher->lock);
     is_running = uct_ipc_watcher_start(watcher);
     if (is_running) {
+        if (ucs_list_is_empty(&watcher->added)) {
+            uct_ipc_watcher_wake(watcher);
+        }
         uct_ipc_region_ref(region);
         ucs_list_add_tail(&watcher->added, &region->watch_list);
     }
@@ -387,7 +422,6 @@ void uct_ipc_watcher_stop(uct_ipc_watcher_t *watcher)
 {
     uct_ipc_region_t *region, *tmp;
     ucs_list_link_t added;
-    uint64_t one = 1;
     pthread_t thread;
 
     ucs_list_head_init(&added);
@@ -404,7 +438,7 @@ void uct_ipc_watcher_stop(uct_ipc_watcher_t *watcher)
 
     watcher->state = UCT_IPC_WATCHER_STOPPING;
     thread         = watcher->thread;
-    (void)!write(watcher->event_fd, &one, sizeof(one));
+    uct_ipc_watcher_wake(watcher);
     pthread_mutex_unlock(&watcher->lock);
 
     pthread_join(thread, NULL);

@@ -26,7 +26,8 @@
  *     happened, twice as long after each look that found nothing, up to
  *     @ref UCT_IPC_WATCHER_NAP_MAX. If every region has a handler, the thread
  *     is only there for the case that the runtime misses a free, and sleeps
- *     @ref UCT_IPC_WATCHER_NAP_BACKSTOP.
+ *     @ref UCT_IPC_WATCHER_NAP_BACKSTOP; without a region it sleeps
+ *     @ref UCT_IPC_WATCHER_PROC_PERIOD. A new region wakes it.
  *  3. It holds a reference of each region, and drops it at the first look after
  *     the region was claimed and is not pinned, or pinned for too long.
  *  4. An owner is watched through a pidfd, or through the start time of its
@@ -74,6 +75,10 @@ typedef struct uct_ipc_watcher_ops {
     /** The owner has died without freeing its memory: claim the region. */
     void (*owner_died)(uct_ipc_region_t *region);
 
+    /** Some owners have died, see @ref uct_ipc_owner_is_dead: let go of what
+     *  waits for them, other than regions. */
+    void (*owners_died)(void);
+
     /** A claimed region has been pinned for
      *  @ref UCT_IPC_WATCHER_PINNED_SEC since: say so, it is not asked again. */
     void (*still_pinned)(uct_ipc_region_t *region);
@@ -89,7 +94,7 @@ typedef struct uct_ipc_watcher {
     pthread_mutex_t             lock;     /**< Protects all below */
     int                         state;    /**< Of the thread */
     pthread_t                   thread;
-    int                         event_fd; /**< Wakes the thread to stop it */
+    int                         event_fd; /**< Wakes the thread */
     int                         epoll_fd; /**< event_fd and the pidfds */
     ucs_list_link_t             owners;
     ucs_list_link_t             added;    /**< Regions that the thread has not
@@ -122,6 +127,19 @@ typedef struct uct_ipc_watcher {
  */
 uct_ipc_owner_t *
 uct_ipc_watcher_owner_get(uct_ipc_watcher_t *watcher, pid_t pid);
+
+
+/** Add a reference of an owner, unless it is NULL. @return The owner. */
+uct_ipc_owner_t *uct_ipc_watcher_owner_ref(uct_ipc_watcher_t *watcher,
+                                           uct_ipc_owner_t *owner);
+
+
+/** @return Nonzero if the process has died. */
+static UCS_F_ALWAYS_INLINE int
+uct_ipc_owner_is_dead(const uct_ipc_owner_t *owner)
+{
+    return __atomic_load_n(&owner->is_dead, __ATOMIC_RELAXED);
+}
 
 
 /** Drop a reference of an owner, or do nothing if it is NULL. */

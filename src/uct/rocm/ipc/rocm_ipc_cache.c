@@ -31,7 +31,8 @@ static const uct_ipc_cache_ops_t uct_rocm_ipc_cache_ops = {
 
 static const uct_ipc_watcher_ops_t uct_rocm_ipc_watcher_ops = {
     .check        = uct_rocm_ipc_region_check,
-    .owner_died   = uct_rocm_ipc_region_owner_died,
+    .owner_died   = uct_rocm_ipc_region_freed,
+    .owners_died  = uct_rocm_ipc_channels_owners_died,
     .still_pinned = uct_rocm_ipc_region_still_pinned,
     .put          = uct_rocm_ipc_region_put
 };

@@ -27,6 +27,7 @@ struct uct_rocm_ipc_channel {
     int                  is_armed;  /* A handler holds a reference */
     uct_ipc_region_t     *region;   /* Which the handler claims, with a
                                        reference, or NULL */
+    uct_ipc_owner_t      *owner;    /* With a reference, or NULL */
 };
 
 
@@ -107,6 +108,7 @@ static void uct_rocm_ipc_channel_unlist(uct_rocm_ipc_channel_t *channel)
 
 static ucs_status_t
 uct_rocm_ipc_channel_create(const hsa_amd_ipc_signal_t *handle,
+                            uct_ipc_owner_t *owner,
                             uct_rocm_ipc_channel_t **channel_p)
 {
     uct_rocm_ipc_channel_t *channel;
@@ -125,6 +127,7 @@ uct_rocm_ipc_channel_create(const hsa_amd_ipc_signal_t *handle,
     }
 
     channel->handle   = *handle;
+    channel->owner    = uct_ipc_watcher_owner_ref(&uct_rocm_ipc_watcher, owner);
     channel->refcount = 1;
     *channel_p        = channel;
     return UCS_OK;
@@ -145,6 +148,7 @@ uct_rocm_ipc_channel_get_listed(const hsa_amd_ipc_signal_t *handle)
 }
 
 ucs_status_t uct_rocm_ipc_channel_get(const hsa_amd_ipc_signal_t *handle,
+                                      uct_ipc_owner_t *owner,
                                       uct_rocm_ipc_channel_t **channel_p)
 {
     uct_rocm_ipc_channel_t *channel;
@@ -164,7 +168,7 @@ ucs_status_t uct_rocm_ipc_channel_get(const hsa_amd_ipc_signal_t *handle,
         uct_rocm_ipc_channel_put(channel);
     }
 
-    status = uct_rocm_ipc_channel_create(handle, &channel);
+    status = uct_rocm_ipc_channel_create(handle, owner, &channel);
     if (status != UCS_OK) {
         return status;
     }
@@ -221,6 +225,7 @@ void uct_rocm_ipc_channel_put(uct_rocm_ipc_channel_t *channel)
         /* Left by a region that was imported after the handler was called */
         uct_rocm_ipc_channel_set_region(channel, NULL);
         uct_rocm_ipc_signal_destroy(channel->signal);
+        uct_ipc_watcher_owner_put(&uct_rocm_ipc_watcher, channel->owner);
         ucs_free(channel);
     }
 }
@@ -310,7 +315,34 @@ int uct_rocm_ipc_channel_is_alive(const uct_rocm_ipc_channel_t *channel)
     return uct_rocm_ipc_signal_is_alive(channel->signal);
 }
 
-void uct_rocm_ipc_channel_set_freed(uct_rocm_ipc_channel_t *channel)
+/* A channel whose owner has died and whose signal does not say so yet, with a
+ * reference, or NULL */
+static uct_rocm_ipc_channel_t *uct_rocm_ipc_channel_get_orphan(void)
 {
-    uct_rocm_ipc_signal_set_freed(channel->signal);
+    uct_rocm_ipc_channel_t *channel, *orphan = NULL;
+
+    pthread_mutex_lock(&uct_rocm_ipc_channels.lock);
+    kh_foreach_value(&uct_rocm_ipc_channels.listed, channel, {
+        if ((channel->owner != NULL) && uct_ipc_owner_is_dead(channel->owner)) {
+            orphan = channel;
+            break;
+        }
+    })
+
+    if (orphan != NULL) {
+        uct_rocm_ipc_channel_unlist(orphan);
+        ++orphan->refcount;
+    }
+    pthread_mutex_unlock(&uct_rocm_ipc_channels.lock);
+    return orphan;
+}
+
+void uct_rocm_ipc_channels_owners_died(void)
+{
+    uct_rocm_ipc_channel_t *channel;
+
+    while ((channel = uct_rocm_ipc_channel_get_orphan()) != NULL) {
+        uct_rocm_ipc_signal_set_freed(channel->signal);
+        uct_rocm_ipc_channel_put(channel);
+    }
 }

@@ -37,11 +37,13 @@ typedef struct uct_rocm_ipc_channel uct_rocm_ipc_channel_t;
  * Attach to the lifetime signal of a key, or find that this has been done.
  *
  * @param [in]  handle     Handle from the peer's key; may be garbage.
+ * @param [in]  owner      Process whose death ends the channel, or NULL.
  * @param [out] channel_p  Channel, for @ref uct_rocm_ipc_channel_put.
  *
  * @return UCS_OK, or what @ref uct_rocm_ipc_signal_attach returns.
  */
 ucs_status_t uct_rocm_ipc_channel_get(const hsa_amd_ipc_signal_t *handle,
+                                      uct_ipc_owner_t *owner,
                                       uct_rocm_ipc_channel_t **channel_p);
 
 
@@ -74,7 +76,8 @@ int uct_rocm_ipc_channel_arm(uct_rocm_ipc_channel_t *channel,
 int uct_rocm_ipc_channel_is_alive(const uct_rocm_ipc_channel_t *channel);
 
 
-/** Tell everybody that the memory is gone, in place of an owner who died. */
-void uct_rocm_ipc_channel_set_freed(uct_rocm_ipc_channel_t *channel);
+/** Tell everybody that the memory of dead owners is gone, in their place: so
+ *  the handlers are called, also those whose region went before. */
+void uct_rocm_ipc_channels_owners_died(void);
 
 #endif

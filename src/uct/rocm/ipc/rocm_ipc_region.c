@@ -103,21 +103,6 @@ void uct_rocm_ipc_region_check(uct_ipc_region_t *ipc_region)
     uct_rocm_ipc_channel_put(channel);
 }
 
-void uct_rocm_ipc_region_owner_died(uct_ipc_region_t *ipc_region)
-{
-    uct_rocm_ipc_region_t *region   = ucs_derived_of(ipc_region,
-                                                     uct_rocm_ipc_region_t);
-    uct_rocm_ipc_channel_t *channel = uct_rocm_ipc_region_get_channel(region);
-
-    /* So that the handler is called, and goes as well */
-    if (channel != NULL) {
-        uct_rocm_ipc_channel_set_freed(channel);
-        uct_rocm_ipc_channel_put(channel);
-    }
-
-    uct_rocm_ipc_region_freed(ipc_region);
-}
-
 void uct_rocm_ipc_region_still_pinned(uct_ipc_region_t *ipc_region)
 {
     uct_rocm_ipc_region_t *region = ucs_derived_of(ipc_region,
@@ -155,7 +140,8 @@ uct_rocm_ipc_region_attach_signal(uct_rocm_ipc_region_t *region,
 
     /* A region that a handler watches does not give its signal back at once */
     do {
-        status = uct_rocm_ipc_channel_get(&key->signal, &region->channel);
+        status = uct_rocm_ipc_channel_get(&key->signal, region->super.owner,
+                                          &region->channel);
     } while ((status == UCS_ERR_NO_MEMORY) &&
              uct_ipc_cache_evict(&uct_rocm_ipc_cache, 1));
 

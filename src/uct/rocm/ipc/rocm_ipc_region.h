@@ -100,7 +100,6 @@ void uct_rocm_ipc_region_release_channel(uct_ipc_region_t *region);
 void uct_rocm_ipc_region_free(uct_ipc_region_t *region);
 
 /* Operations of the watcher, see uct_ipc_watcher_ops_t */
-void uct_rocm_ipc_region_owner_died(uct_ipc_region_t *region);
 void uct_rocm_ipc_region_still_pinned(uct_ipc_region_t *region);
 
 #endif
