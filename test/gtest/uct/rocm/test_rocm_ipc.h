@@ -102,8 +102,9 @@ protected:
     /** The test provokes warnings or errors in the log. */
     void expect_log_messages();
 
-    /** The test makes detaching fail: a process that exits leaves mappings. */
-    void expect_mappings_left();
+    /** The test makes calls fail by which things are given back, so that some
+     *  are left when a process exits. */
+    void expect_leaks_at_exit();
 
     /** Allocate, fill, register and pack. */
     shared share(peer &owner, size_t length = default_length);
@@ -137,7 +138,7 @@ private:
     environment_t         m_environment;
     std::unique_ptr<node> m_node;
     bool                  m_log_messages_expected;
-    bool                  m_mappings_left_expected;
+    bool                  m_leaks_expected;
 };
 
 #endif

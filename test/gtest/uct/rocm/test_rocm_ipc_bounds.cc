@@ -197,8 +197,8 @@ UCS_TEST_P(test_rocm_ipc_bounds, eviction_in_a_loop_piles_up_nothing)
         for (size_t i = 0; i < num; ++i) {
             const buffer &mem         = s.remotes[i].mem;
             rocm_ipc::work_result res = peer::to_work_result(s.importer->wait(
-                    s.importer->post_work(w, s.remotes[i].key, mem.address, 4096,
-                                          mem.seed, 0, 1)));
+                    s.importer->post_work(w, s.remotes[i].key, mem.address,
+                                          4096, mem.seed, 0, 1)));
 
             ASSERT_EQ(1u, res.num_ok) << ucs_status_string(res.last_error);
         }

@@ -283,7 +283,7 @@ protected:
     void tear_down_all(const std::vector<uint64_t> &order) {
         need_emulator();
         expect_log_messages();
-        expect_mappings_left();
+        expect_leaks_at_exit();
 
         for (int state = 0; state < OWNER_LAST; ++state) {
             for (int detach_fails = 0; detach_fails < 2; ++detach_fails) {
