@@ -246,6 +246,22 @@ UCS_TEST_P(test_rocm_ipc_death, out_of_files)
     }
 }
 
+/* A handler outlives the mapping that it was armed for; it must not outlive the
+ * owner. */
+UCS_TEST_P(test_rocm_ipc_death, handlers_of_evicted_mappings_go)
+{
+    set("UCX_ROCM_IPC_CACHE_MAX_REGIONS", "1");
+    need_emulator();
+
+    scene s       = set_scene();
+    shared second = share(*s.owner);
+
+    ASSERT_UCS_OK(get(*s.importer, s.ep, s.rkey, s.remote));
+    ASSERT_UCS_OK(get(*s.importer, s.ep, import(*s.importer, second), second));
+    EXPECT_EQ(1, the_node().count(EMUL_COUNT_ATTACHES, s.importer));
+    kill_and_expect_gone(*s.owner, *s.importer);
+}
+
 UCS_TEST_P(test_rocm_ipc_death, owner_and_other_importer)
 {
     need_emulator();
