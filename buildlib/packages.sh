@@ -35,11 +35,13 @@ apt_install()
         -o DPkg::Lock::Timeout=300 "$@"
 }
 
-# install_packages LIST GROUP...: make sure that these groups are installed
+# install_packages LIST GROUP...: make sure that these groups are installed, and
+# say in $packages_installed whether there was anything to do
 install_packages()
 {
     local -a wanted missing
 
+    packages_installed=no
     mapfile -t wanted < <(packages_of "$@")
     [ ${#wanted[@]} -gt 0 ] || die "$1 has no packages of ${*:2}"
     if ! command -v dpkg-query >/dev/null || ! command -v apt-get >/dev/null
@@ -60,4 +62,6 @@ install_packages()
     step packages "Installing Debian packages: ${missing[*]}" \
         apt_install "${missing[@]}" ||
         die "these Debian packages could not be installed: ${missing[*]}"
+    # shellcheck disable=SC2034 # the caller uses it
+    packages_installed=yes
 }

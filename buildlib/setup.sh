@@ -95,6 +95,8 @@ setup()
     # shellcheck disable=SC2046 # a group that is not needed is no word
     install_packages "$top/buildlib/packages" build "$@" \
         $(fetch_group) $(rocm_group)
+    # configure may have missed what is there now
+    [ "$packages_installed" = no ] || rm -f "$build/.configured"
 
     [ -z "$ucx_source" ] || check_ucx_source
     if needs_autogen; then

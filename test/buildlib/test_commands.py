@@ -4,6 +4,7 @@
 """The commands of contrib/ and what they share, when something is missing."""
 
 import os
+import re
 import shutil
 
 from support import BUILDLIB, TOP, test_case, write_files
@@ -34,7 +35,7 @@ class missing_packages(test_case):
                 f"log_dir={self.path('logs')}\n"
                 f". {BUILDLIB}/common.sh\n. {BUILDLIB}/packages.sh\n"
                 f"install_packages {self.path('packages')} {' '.join(groups)}\n"
-                "echo done\n"]
+                "echo done, $packages_installed\n"]
 
     def environment(self):
         """With the stand-ins in front."""
@@ -52,6 +53,11 @@ class missing_packages(test_case):
         self.assertNotIn("alpha", self.log())
         self.assertNotIn("gamma", self.log())
 
+    def test_caller_knows_that_something_was_installed(self):
+        self.assertIn("done, yes\n",
+                      self.succeed(*self.command("build"),
+                                   env=self.environment()))
+
     def test_groups_add_up(self):
         self.succeed(*self.command("build", "check"), env=self.environment())
         self.assertRegex(self.log(), r" beta gamma\n")
@@ -61,7 +67,7 @@ class missing_packages(test_case):
         self.stand_in("apt-get", "echo must not be called; exit 1")
         self.assertEqual(
             self.succeed(*self.command("build"), env=self.environment()),
-            "done\n")
+            "done, no\n")
 
     def test_not_root_is_told_what_to_install(self):
         self.stand_in("id", "echo 1000")
@@ -86,29 +92,34 @@ class missing_packages(test_case):
         self.assertIn("no Debian system", said)
         self.assertIn("alpha beta", said)
 
-    def test_the_projects_list_names_a_known_group_in_each_line(self):
-        with open(os.path.join(BUILDLIB, "packages"), encoding="utf-8") as lines:
-            for line in lines:
-                if line.strip() and not line.startswith("#"):
-                    self.assertIn(line.split()[1],
-                                  ("build", "fetch", "rocm", "check"), line)
+    def test_the_projects_list_explains_the_group_of_each_line(self):
+        with open(os.path.join(BUILDLIB, "packages"), encoding="utf-8") as source:
+            text = source.read()
+        explained = re.findall(r"^#   (\w+)  +\S", text, re.MULTILINE)
+        self.assertIn("build", explained)
+        for line in text.splitlines():
+            if line.strip() and not line.startswith("#"):
+                self.assertIn(line.split()[1], explained, line)
+
+
+COMMANDS = ("bench.sh", "check.sh", "demo.sh")
 
 
 class command_lines(test_case):
-    """demo.sh and check.sh, as far as they come before they do anything."""
+    """The commands, as far as they come before they do anything."""
 
     def test_help(self):
-        for name in ("demo.sh", "check.sh"):
+        for name in COMMANDS:
             said = self.succeed(os.path.join(TOP, "contrib", name), "--help")
             self.assertIn("--with-ucx-source=DIR", said)
 
     def test_unknown_option(self):
-        for name in ("demo.sh", "check.sh"):
+        for name in COMMANDS:
             self.fail_with(["--frobnicate", "usage:"],
                            os.path.join(TOP, "contrib", name), "--frobnicate")
 
     def test_source_that_is_not_there(self):
-        for name in ("demo.sh", "check.sh"):
+        for name in COMMANDS:
             self.fail_with(["--with-ucx-source", "/no/such/folder"],
                            os.path.join(TOP, "contrib", name),
                            "--with-ucx-source=/no/such/folder")

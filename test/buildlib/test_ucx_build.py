@@ -4,9 +4,11 @@
 """The stages of a UCX build, with a made-up UCX that builds in no time."""
 
 import os
+import shutil
 import signal
 import subprocess
 import time
+import unittest
 
 from support import (BUILDLIB, MADE_UP_UCX, read_file, snapshot, test_case,
                      write_files)
@@ -169,6 +171,7 @@ class stages(ucx_build_test):
         self.do_stage("patched")
         self.assertEqual(before, snapshot(self.ucx))
 
+    @unittest.skipIf(shutil.which("git") is None, "git is not installed")
     def test_from_a_checkout_only_sources_are_taken(self):
         write_files(self.ucx, {".gitignore": "*.o\nconfig.status\n",
                                "src/uct/old.o": "built", "config.status": "x"})
