@@ -32,16 +32,16 @@ static const char *const uct_ipc_export_stat_names[] = {
 
 
 /* Overlapping ranges compare as equal. Live exports never overlap, so that this
- * is a strict order among them, and a search finds an export that overlaps. */
+ * is a strict order among them. */
 static UCS_F_ALWAYS_INLINE int
 uct_ipc_export_compare(const uct_ipc_export_t *export1,
                        const uct_ipc_export_t *export2)
 {
-    if (export1->base + (export1->length - 1) < export2->base) {
+    if (export1->last < export2->base) {
         return -1;
     }
 
-    return export2->base + (export2->length - 1) < export1->base;
+    return export2->last < export1->base;
 }
 
 /* The functions which the library generates have variables that its macros do
@@ -57,16 +57,28 @@ SGLIB_DEFINE_RBTREE_FUNCTIONS(uct_ipc_export_t, left, right, color,
 #pragma GCC diagnostic pop
 
 
+/* Find an export that overlaps a range, which is cut at the end of the address
+ * space. Every free of device memory comes here, most often in vain, so that
+ * this does not go through the library's comparisons. */
 static uct_ipc_export_t *
 uct_ipc_export_table_find(const uct_ipc_export_table_t *table, uintptr_t base,
                           size_t length)
 {
-    uct_ipc_export_t range;
+    uintptr_t last               = base + ucs_min(length - 1,
+                                                  UINTPTR_MAX - base);
+    uct_ipc_export_t *ipc_export = table->live;
 
-    /* A range which wraps around is cut at the end of the address space */
-    range.base   = base;
-    range.length = ucs_min(length - 1, UINTPTR_MAX - base) + 1;
-    return sglib_uct_ipc_export_t_find_member(table->live, &range);
+    while (ipc_export != NULL) {
+        if (last < ipc_export->base) {
+            ipc_export = ipc_export->left;
+        } else if (base > ipc_export->last) {
+            ipc_export = ipc_export->right;
+        } else {
+            break;
+        }
+    }
+
+    return ipc_export;
 }
 
 static void uct_ipc_export_table_retire_one(uct_ipc_export_table_t *table,
@@ -154,7 +166,8 @@ static int uct_ipc_export_table_pack_live(uct_ipc_export_table_t *table,
         return 0;
     }
 
-    if ((ipc_export->base == base) && (ipc_export->length == length)) {
+    if ((ipc_export->base == base) &&
+        (ipc_export->last == base + (length - 1))) {
         table->ops->pack(ipc_export, buffer);
         return 1;
     }
@@ -188,8 +201,8 @@ uct_ipc_export_table_create(uct_ipc_export_table_t *table,
          * meanwhile; all keys of an allocation must name the same export */
         unused = ipc_export;
     } else {
-        ipc_export->base   = pending->base;
-        ipc_export->length = pending->length;
+        ipc_export->base = pending->base;
+        ipc_export->last = pending->base + (pending->length - 1);
         sglib_uct_ipc_export_t_add(&table->live, ipc_export);
         uct_ipc_stats_add(&table->stats, UCT_IPC_EXPORT_STAT_LIVE, 1);
         table->ops->pack(ipc_export, buffer);

@@ -58,7 +58,7 @@ struct uct_ipc_export {
     uct_ipc_export_t *left;      /**< Tree of live exports, by address */
     uct_ipc_export_t *right;
     uintptr_t        base;       /**< First address of the allocation */
-    size_t           length;     /**< Its length in bytes, never 0 */
+    uintptr_t        last;       /**< Its last address */
     ucs_time_t       retired_at; /**< When it was retired */
     ucs_queue_elem_t queue;      /**< Element of the retired queue */
     char             color;      /**< Of the tree node */
