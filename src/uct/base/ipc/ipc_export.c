@@ -59,7 +59,8 @@ SGLIB_DEFINE_RBTREE_FUNCTIONS(uct_ipc_export_t, left, right, color,
 
 /* Find an export that overlaps a range, which is cut at the end of the address
  * space. Every free of device memory comes here, most often in vain, so that
- * this does not go through the library's comparisons. */
+ * this does not go through the library's comparisons, nor down the edges of the
+ * tree, which are its longest paths. */
 static uct_ipc_export_t *
 uct_ipc_export_table_find(const uct_ipc_export_table_t *table, uintptr_t base,
                           size_t length)
@@ -67,6 +68,10 @@ uct_ipc_export_table_find(const uct_ipc_export_table_t *table, uintptr_t base,
     uintptr_t last               = base + ucs_min(length - 1,
                                                   UINTPTR_MAX - base);
     uct_ipc_export_t *ipc_export = table->live;
+
+    if ((last < table->lowest) || (base > table->highest)) {
+        return NULL;
+    }
 
     while (ipc_export != NULL) {
         if (last < ipc_export->base) {
@@ -81,12 +86,30 @@ uct_ipc_export_table_find(const uct_ipc_export_table_t *table, uintptr_t base,
     return ipc_export;
 }
 
+static void uct_ipc_export_table_reset_bounds(uct_ipc_export_table_t *table)
+{
+    table->lowest  = UINTPTR_MAX;
+    table->highest = 0;
+}
+
+static void uct_ipc_export_table_add(uct_ipc_export_table_t *table,
+                                     uct_ipc_export_t *ipc_export)
+{
+    sglib_uct_ipc_export_t_add(&table->live, ipc_export);
+    table->lowest  = ucs_min(table->lowest, ipc_export->base);
+    table->highest = ucs_max(table->highest, ipc_export->last);
+    uct_ipc_stats_add(&table->stats, UCT_IPC_EXPORT_STAT_LIVE, 1);
+}
+
 static void uct_ipc_export_table_retire_one(uct_ipc_export_table_t *table,
                                             uct_ipc_export_t *ipc_export)
 {
     ucs_time_t reap_time;
 
     sglib_uct_ipc_export_t_delete(&table->live, ipc_export);
+    if (table->live == NULL) {
+        uct_ipc_export_table_reset_bounds(table);
+    }
     table->ops->mark_freed(ipc_export);
 
     ipc_export->retired_at = ucs_get_time();
@@ -203,8 +226,7 @@ uct_ipc_export_table_create(uct_ipc_export_table_t *table,
     } else {
         ipc_export->base = pending->base;
         ipc_export->last = pending->base + (pending->length - 1);
-        sglib_uct_ipc_export_t_add(&table->live, ipc_export);
-        uct_ipc_stats_add(&table->stats, UCT_IPC_EXPORT_STAT_LIVE, 1);
+        uct_ipc_export_table_add(table, ipc_export);
         table->ops->pack(ipc_export, buffer);
     }
     ucs_spin_unlock(&table->lock);
@@ -313,6 +335,7 @@ ucs_status_t uct_ipc_export_table_init(uct_ipc_export_table_t *table,
     table->reap_time   = UCS_TIME_INFINITY;
     table->stats       = (uct_ipc_stats_t)UCT_IPC_STATS_INITIALIZER(
             uct_ipc_export_stat_names, NULL);
+    uct_ipc_export_table_reset_bounds(table);
     ucs_queue_head_init(&table->retired);
     return ucs_spinlock_init(&table->lock, 0);
 }

@@ -109,6 +109,8 @@ typedef struct uct_ipc_export_table {
     ucs_spinlock_t             lock;        /**< Protects all below */
     const uct_ipc_export_ops_t *ops;
     uct_ipc_export_t           *live;       /**< Root of the tree */
+    uintptr_t                  lowest;      /**< No live export is below ... */
+    uintptr_t                  highest;     /**< ... or above that */
     uct_ipc_export_pending_t   *pending;    /**< Being created */
     ucs_queue_head_t           retired;     /**< Oldest first */
     unsigned                   num_retired;
