@@ -21,17 +21,26 @@ exit status is zero if something passed and nothing failed.
   --asan                 everything with AddressSanitizer, in build/asan
   --tsan                 the tests with two processes and the emulators' with
                          ThreadSanitizer, in build/tsan
+  --stress SECONDS       how long the random schedules run (default: 60)
 $setup_usage
 USAGE
 }
 
-for option; do
-    case $option in
+suites_args=()
+while [ $# -gt 0 ]; do
+    case $1 in
     --asan) configure_args+=(--enable-asan); build=$top/build/asan ;;
     --tsan) configure_args+=(--enable-tsan); build=$top/build/tsan ;;
+    --stress)
+        [[ ${2-} =~ ^[1-9][0-9]*$ ]] ||
+            die "--stress takes a number of seconds, not '${2-}'"
+        suites_args+=("$1" "$2")
+        shift
+        ;;
     --help|-h) usage; exit 0 ;;
-    *) setup_option "$option" || { usage >&2; die "no option $option"; } ;;
+    *) setup_option "$1" || { usage >&2; die "no option $1"; } ;;
     esac
+    shift
 done
 
 setup check
@@ -39,4 +48,6 @@ build_all
 make -s -C "$build" ucx-gtest
 step emulator-tests "Building the emulators' tests" \
     make -C "$build/test/emul" check TESTS=
-exec "$top/buildlib/run-suites" "$build/buildlib/settings.sh"
+step fuzz-target "Building the fuzz target" make -C "$build/test/fuzz" check
+exec "$top/buildlib/run-suites" "${suites_args[@]}" \
+    "$build/buildlib/settings.sh"

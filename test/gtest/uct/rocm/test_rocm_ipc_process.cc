@@ -330,17 +330,14 @@ protected:
     };
 
     peer &start_stock(const std::string &name) {
-        const char *stock   = getenv("ROCM_IPC_STOCK_LIBS");
-        const char *present = getenv("LD_LIBRARY_PATH");
+        const char *stock = getenv("ROCM_IPC_STOCK_MODULES");
 
         if (stock == NULL) {
-            UCS_TEST_SKIP_R("ROCM_IPC_STOCK_LIBS names no folder with the"
-                            " libraries of an unchanged UCX");
+            UCS_TEST_SKIP_R("ROCM_IPC_STOCK_MODULES names no folder with the"
+                            " modules of an unchanged UCX");
         }
 
-        return start(name, {{"LD_LIBRARY_PATH",
-                             std::string(stock) + ":" +
-                             ((present == NULL) ? "" : present)}});
+        return start(name, {{"UCX_MODULE_DIR", stock}});
     }
 
     /** As a patched importer sees a stock peer's key, which may lie anywhere:

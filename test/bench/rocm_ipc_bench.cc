@@ -1,0 +1,129 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ * See file LICENSE for terms.
+ */
+
+/*
+ * What buildlib/run-bench measures with: one measure for each run of the
+ * program, since a process loads its UCX modules once. Figures are printed, one
+ * a line; instructions are counted if callgrind runs the program.
+ */
+
+#include "bench_copy.h"
+#include "bench_export.h"
+#include "bench_free.h"
+#include "bench_peer.h"
+
+#include "../apps/demo_gpu.h"
+
+#include <cstdio>
+#include <cstdlib>
+
+namespace {
+
+using bench::peer_process;
+
+struct command {
+    const char *name;
+    const char *arguments;
+    int        num_arguments;
+    void       (*run)(char **arguments);
+};
+
+/* What the process that is run measures */
+const command MEASURES[] = {
+    {"copies", "OPERATIONS", 1,
+     [](char **args) { bench::count_copies(atol(args[0])); }},
+    {"copy-times", "OPERATIONS", 1,
+     [](char **args) { bench::time_copies(atol(args[0])); }},
+    {"frees", "EXPORTS OPERATIONS", 2,
+     [](char **args) { bench::count_frees(atol(args[0]), atol(args[1])); }},
+    {"registrations", "OPERATIONS", 1,
+     [](char **args) { bench::count_registrations(atol(args[0])); }},
+    {"free-times", "PEERS MAPPINGS SAMPLES", 3,
+     [](char **args) {
+         bench::time_frees(atoi(args[0]), atol(args[1]), atol(args[2]));
+     }},
+    {"bare-free-times", "PEERS MAPPINGS SAMPLES", 3,
+     [](char **args) {
+         bench::time_bare_frees(atoi(args[0]), atol(args[1]), atol(args[2]));
+     }},
+    {"free-waits", "SECONDS", 1,
+     [](char **args) { bench::see_if_free_waits(atof(args[0])); }},
+    {"idle", "REGIONS SECONDS", 2,
+     [](char **args) { bench::measure_idle(atol(args[0]), atof(args[1])); }},
+};
+
+/* Roles of peers: the number of a socket, a count */
+const command ROLES[] = {
+    {"owner", "FD COUNT", 2,
+     [](char **args) {
+         bench::run_owner_peer(demo::channel(atoi(args[0])), atol(args[1]));
+     }},
+    {"importer", "FD COUNT", 2,
+     [](char **args) {
+         bench::run_importer_peer(demo::channel(atoi(args[0])));
+     }},
+    {"bare", "FD COUNT", 2,
+     [](char **args) { bench::run_bare_peer(demo::channel(atoi(args[0]))); }},
+};
+
+int usage(const char *program)
+{
+    fprintf(stderr, "usage: %s MEASURE ARGUMENT...\n", program);
+    for (const command &measure : MEASURES) {
+        fprintf(stderr, "  %s %s\n", measure.name, measure.arguments);
+    }
+    return 2;
+}
+
+/* The command of that name that takes this many arguments, or NULL */
+template<size_t count>
+const command *find(const command (&commands)[count], const char *name,
+                    int num_arguments)
+{
+    for (const command &candidate : commands) {
+        if (!strcmp(candidate.name, name) &&
+            (candidate.num_arguments == num_arguments)) {
+            return &candidate;
+        }
+    }
+
+    return nullptr;
+}
+
+} // namespace
+
+int main(int argc, char **argv)
+{
+    if (argc < 2) {
+        return usage(argv[0]);
+    }
+
+    const command *const role = find(ROLES, argv[1], argc - 2);
+    if (role != nullptr) {
+        try {
+            role->run(argv + 2);
+        } catch (const demo::peer_gone&) {
+            _exit(EXIT_SUCCESS); /* The other process is done */
+        } catch (const std::exception &e) {
+            fprintf(stderr, "peer: %s\n", e.what());
+        }
+        _exit(EXIT_FAILURE);
+    }
+
+    const command *const measure = find(MEASURES, argv[1], argc - 2);
+    if (measure == nullptr) {
+        return usage(argv[0]);
+    }
+
+    try {
+        demo::open_gpu();
+        measure->run(argv + 2);
+    } catch (const std::exception &e) {
+        fprintf(stderr, "%s: %s\n", argv[1], e.what());
+        return EXIT_FAILURE;
+    }
+
+    return EXIT_SUCCESS;
+}
