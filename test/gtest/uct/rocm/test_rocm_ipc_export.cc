@@ -29,6 +29,28 @@ protected:
     }
 };
 
+/* UCP registers a buffer with its length rounded up to its alignment, while the
+ * runtime tells the length that was asked for. */
+UCS_TEST_P(test_rocm_ipc_export, registered_length_may_be_rounded_up)
+{
+    const size_t unit   = 4 * UCS_KBYTE;
+    const size_t length = (3 * unit) + 501;
+    peer &owner         = start("owner");
+    buffer mem          = owner.alloc(length);
+    uint64_t memh;
+
+    expect_log_messages();
+    ASSERT_UCS_OK(owner.reg(mem.address, ucs_align_up(length, 16), memh));
+    ASSERT_UCS_OK(owner.dereg(memh));
+    ASSERT_UCS_OK(owner.reg(mem.address + unit, 3 * unit, memh));
+    ASSERT_UCS_OK(owner.dereg(memh));
+    EXPECT_EQ(UCS_ERR_INVALID_ADDR,
+              owner.reg(mem.address, (4 * unit) + 1, memh));
+    EXPECT_EQ(UCS_ERR_INVALID_ADDR,
+              owner.reg(mem.address + unit, (3 * unit) + 1, memh));
+    owner.free(mem);
+}
+
 UCS_TEST_P(test_rocm_ipc_export, parts_of_allocation_share_handle_and_signal)
 {
     const size_t num_parts = 64;
