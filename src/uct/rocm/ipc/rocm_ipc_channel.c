@@ -194,19 +194,43 @@ uct_rocm_ipc_channel_ref(uct_rocm_ipc_channel_t **slot_p)
     return channel;
 }
 
-/* Set the region that the handler claims. Takes over a reference of it. */
+/* Have the handler claim a region. Takes over a reference of it. */
 static void uct_rocm_ipc_channel_set_region(uct_rocm_ipc_channel_t *channel,
                                             uct_ipc_region_t *region)
 {
-    uct_ipc_region_t *old;
+    uct_ipc_region_t *unused;
 
     pthread_mutex_lock(&uct_rocm_ipc_channels.lock);
-    old             = channel->region;
-    channel->region = region;
+    if (uct_ipc_region_is_dead(region)) {
+        /* Closed race: the region was evicted, and the same memory imported
+         * again by another thread, whose region must not be replaced */
+        unused = region;
+    } else {
+        unused          = channel->region;
+        channel->region = region;
+    }
     pthread_mutex_unlock(&uct_rocm_ipc_channels.lock);
 
-    if (old != NULL) {
-        uct_rocm_ipc_region_put(old);
+    if (unused != NULL) {
+        uct_rocm_ipc_region_put(unused);
+    }
+}
+
+/* Forget a region, or any if it is NULL */
+static void uct_rocm_ipc_channel_clear_region(uct_rocm_ipc_channel_t *channel,
+                                              uct_ipc_region_t *region)
+{
+    uct_ipc_region_t *unused = NULL;
+
+    pthread_mutex_lock(&uct_rocm_ipc_channels.lock);
+    if ((region == NULL) || (channel->region == region)) {
+        unused          = channel->region;
+        channel->region = NULL;
+    }
+    pthread_mutex_unlock(&uct_rocm_ipc_channels.lock);
+
+    if (unused != NULL) {
+        uct_rocm_ipc_region_put(unused);
     }
 }
 
@@ -223,7 +247,7 @@ void uct_rocm_ipc_channel_put(uct_rocm_ipc_channel_t *channel)
 
     if (refcount == 0) {
         /* Left by a region that was imported after the handler was called */
-        uct_rocm_ipc_channel_set_region(channel, NULL);
+        uct_rocm_ipc_channel_clear_region(channel, NULL);
         uct_rocm_ipc_signal_destroy(channel->signal);
         uct_ipc_watcher_owner_put(&uct_rocm_ipc_watcher, channel->owner);
         ucs_free(channel);
@@ -305,7 +329,7 @@ int uct_rocm_ipc_channel_arm(uct_rocm_ipc_channel_t *channel,
     channel->is_armed = 0;
     pthread_mutex_unlock(&uct_rocm_ipc_channels.lock);
 
-    uct_rocm_ipc_channel_set_region(channel, NULL);
+    uct_rocm_ipc_channel_clear_region(channel, region);
     uct_rocm_ipc_channel_put(channel);
     return 0;
 }
