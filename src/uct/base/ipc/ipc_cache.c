@@ -138,7 +138,8 @@ uct_ipc_cache_unlink(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
     --cache->num_regions;
     uct_ipc_stats_add(&cache->stats, UCT_IPC_CACHE_STAT_REGIONS, -1);
     __atomic_add_fetch(&cache->stats.values[UCT_IPC_CACHE_STAT_HITS],
-                       region->num_hits, __ATOMIC_RELAXED);
+                       __atomic_load_n(&region->num_hits, __ATOMIC_RELAXED),
+                       __ATOMIC_RELAXED);
     cache->total_size -= uct_ipc_region_size(region);
     region->space      = NULL;
     return UCT_IPC_REGION_TODO_PUT;
