@@ -358,7 +358,11 @@ static UCS_CLASS_INIT_FUNC(uct_rocm_ipc_iface_t, uct_md_h md,
 
     UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_rocm_ipc_iface_ops,
                               &uct_base_iface_internal_ops, md, worker, params,
-                              tl_config UCS_STATS_ARG(params->stats_root)
+                              tl_config UCS_STATS_ARG(
+                                      (params->field_mask &
+                                       UCT_IFACE_PARAM_FIELD_STATS_ROOT) ?
+                                              params->stats_root :
+                                              ucs_stats_get_root())
                               UCS_STATS_ARG(UCT_ROCM_IPC_TL_NAME));
 
     self->config.cache_ipc_handles = config->cache_ipc_handles;
