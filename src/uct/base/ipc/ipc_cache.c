@@ -488,7 +488,9 @@ uct_ipc_cache_take_space(uct_ipc_cache_t *cache, uct_ipc_space_t *space,
     uct_ipc_cache_space_put(cache, space);
 }
 
-unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache)
+/* pid NULL: all regions of all peers; otherwise those of which nobody tells */
+static unsigned
+uct_ipc_cache_purge_spaces(uct_ipc_cache_t *cache, const pid_t *pid)
 {
     uct_ipc_space_t *space;
     ucs_list_link_t taken;
@@ -497,29 +499,23 @@ unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache)
 
     pthread_rwlock_wrlock(&cache->lock);
     kh_foreach_value(&cache->spaces, space, {
-        uct_ipc_cache_take_space(cache, space, 0, &taken);
+        if ((pid == NULL) || (space->id.pid == *pid)) {
+            uct_ipc_cache_take_space(cache, space, pid != NULL, &taken);
+        }
     })
     pthread_rwlock_unlock(&cache->lock);
 
     return uct_ipc_cache_finish_taken(cache, &taken);
 }
 
+unsigned uct_ipc_cache_purge(uct_ipc_cache_t *cache)
+{
+    return uct_ipc_cache_purge_spaces(cache, NULL);
+}
+
 unsigned uct_ipc_cache_purge_untold(uct_ipc_cache_t *cache, pid_t pid)
 {
-    uct_ipc_space_t *space;
-    ucs_list_link_t taken;
-
-    ucs_list_head_init(&taken);
-
-    pthread_rwlock_wrlock(&cache->lock);
-    kh_foreach_value(&cache->spaces, space, {
-        if (space->id.pid == pid) {
-            uct_ipc_cache_take_space(cache, space, 1, &taken);
-        }
-    })
-    pthread_rwlock_unlock(&cache->lock);
-
-    return uct_ipc_cache_finish_taken(cache, &taken);
+    return uct_ipc_cache_purge_spaces(cache, &pid);
 }
 
 uint64_t

@@ -8,14 +8,12 @@
 #endif
 
 #include "ipc_watcher.h"
-#include "ipc_cache.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/sock.h>
 #include <ucs/sys/sys.h>
 
-#include <errno.h>
 #include <poll.h>
 #include <signal.h>
 #include <sys/epoll.h>
