@@ -1,7 +1,7 @@
 #
 # SPDX-License-Identifier: BSD-3-Clause
 # See file LICENSE for terms.
-"""Lists of source archives, and fetching from them; judged by apt itself."""
+"""Lists of archives, and fetching from them; judged by apt itself."""
 
 import hashlib
 import os
@@ -13,6 +13,7 @@ from support import BUILDLIB, read_file, snapshot, test_case, write_files
 
 DERIVE = os.path.join(BUILDLIB, "apt-sources")
 FETCH = os.path.join(BUILDLIB, "ucx-fetch")
+FETCH_NVML = os.path.join(BUILDLIB, "nvml-fetch")
 
 # Names that never resolve: no test may reach a real archive
 ONE = "http://one.invalid/debian"
@@ -23,13 +24,16 @@ TWO = "https://two.invalid/debian"
 class derived_lists(test_case):
     """apt-sources"""
 
+    # What the lists are for, in apt's words
+    KIND, OPTIONS = "Sources", ()
+
     def derive(self, files):
         """Derive from these lists; {(uri, suite, component)} as apt understands
         the result."""
         write_files(self.path("etc"), {name: textwrap.dedent(text)
                                        for name, text in files.items()})
         before = snapshot(self.path("etc"))
-        self.succeed(DERIVE, self.path("derived"),
+        self.succeed(DERIVE, *self.OPTIONS, self.path("derived"),
                      *[self.path("etc", name) for name in files])
         self.assertEqual(before, snapshot(self.path("etc")))
         return self.targets(self.path("derived"))
@@ -49,11 +53,18 @@ class derived_lists(test_case):
         result = set()
         for line in out.splitlines():
             created_by, *rest = line.split(" ", 3)
-            self.assertEqual(created_by, "Sources", out)
+            if created_by not in ("Sources", "Packages"):
+                continue  # translations and the like
+            self.assertEqual(created_by, self.KIND, out)
             # apt leaves the format's word where there is nothing to say
             result.add(tuple(word.replace("$(COMPONENT)", "")
                              for word in rest))
         return result
+
+
+
+class derived_source_lists(derived_lists):
+    """For source packages"""
 
     def test_one_line(self):
         self.assertEqual(
@@ -196,9 +207,64 @@ class derived_lists(test_case):
                        self.path("etc", "a.list"))
 
 
+class derived_component_lists(derived_lists):
+    """For the binary packages of one component"""
+
+    KIND, OPTIONS = "Packages", ("--component", "non-free")
+
+    def test_one_line(self):
+        self.assertEqual(
+            self.derive({"a.list": f"deb {ONE} bookworm main contrib\n"}),
+            {(ONE + "/", "bookworm", "non-free")})
+
+    def test_one_line_keeps_options(self):
+        self.derive({"a.list": f"deb [signed-by=/k.gpg] {ONE} bookworm main\n"})
+        self.assertEqual(read_file(self.path("derived"), "derived.list"),
+                         f"deb [signed-by=/k.gpg] {ONE} bookworm non-free\n")
+
+    def test_stanza(self):
+        self.assertEqual(
+            self.derive({"a.sources": f"""\
+                Types: deb deb-src
+                URIs: {ONE}
+                Suites: bookworm bookworm-updates
+                Components: main contrib
+                Signed-By: /k.gpg
+                """}),
+            {(ONE + "/", "bookworm", "non-free"),
+             (ONE + "/", "bookworm-updates", "non-free")})
+        self.assertIn("\nSigned-By: /k.gpg\n",
+                      read_file(self.path("derived"), "derived.sources"))
+
+    def test_archives_without_main_are_left_out(self):
+        self.assertEqual(
+            self.derive({
+                "a.list": f"deb {ONE} bookworm main\ndeb {TWO} flat/\n"
+                          f"deb {TWO} bookworm stable\n",
+                "a.sources": f"Types: deb\nURIs: {TWO}\nSuites: other\n"
+                             "Components: stable\n"}),
+            {(ONE + "/", "bookworm", "non-free")})
+
+    def test_archives_of_sources_only_are_left_out(self):
+        self.assertEqual(
+            self.derive({
+                "a.list": f"deb {ONE} bookworm main\n"
+                          f"deb-src {TWO} bookworm main\n",
+                "a.sources": f"Types: deb-src\nURIs: {TWO}\nSuites: other\n"
+                             "Components: main\n"}),
+            {(ONE + "/", "bookworm", "non-free")})
+
+    def test_stanza_that_is_disabled(self):
+        write_files(self.path("etc"), {
+            "a.sources": f"Types: deb\nURIs: {ONE}\nSuites: bookworm\n"
+                         "Components: main\nEnabled: no\n"})
+        self.fail_with(["no archives"], DERIVE, *self.OPTIONS,
+                       self.path("derived"), self.path("etc", "a.sources"))
+
+
 @unittest.skipIf(shutil.which("apt-get") is None, "no apt here")
 class fetching(test_case):
-    """ucx-fetch, from an archive in a folder."""
+    """A machine that takes packages from an archive in a folder"""
 
     def setUp(self):
         super().setUp()
@@ -213,6 +279,11 @@ class fetching(test_case):
         """The machine takes binary packages from here."""
         write_files(self.path("parts"),
                     {"a.list": f"deb [trusted=yes] {uri} ./\n"})
+
+
+
+class fetching_ucx(fetching):
+    """ucx-fetch"""
 
     def archive(self, packages):
         """An archive of source packages, {name: version}, that are empty."""
@@ -277,3 +348,92 @@ class fetching(test_case):
         self.fail_with(["ucx_1.13.1-1.tar.xz"], FETCH, self.path("download"),
                        env=self.machine)
         self.assertIsNone(read_file(self.path("download"), "ucx.dsc"))
+
+
+class fetching_nvml(fetching):
+    """nvml-fetch"""
+
+    def setUp(self):
+        super().setUp()
+        write_files(self.path("parts"), {
+            "a.list": f"deb [trusted=yes] file:{self.path('archive')} bookworm "
+                      "main\n"})
+        self.architecture = self.succeed("dpkg", "--print-architecture").strip()
+
+    def archive(self, packages):
+        """An archive of binary packages in the component non-free, {name:
+        {file: content}}."""
+        index = []
+        for name, files in packages.items():
+            folder = self.path("packages", name)
+            control = f"Package: {name}\nVersion: 1\nMaintainer: x <x@x>\n" \
+                      f"Architecture: {self.architecture}\nDescription: x\n"
+            write_files(folder, dict(files, **{"DEBIAN/control": control}))
+            package = self.path("archive/pool", name + ".deb")
+            os.makedirs(os.path.dirname(package), exist_ok=True)
+            self.succeed("dpkg-deb", "--root-owner-group", "--build", folder,
+                         package)
+            with open(package, "rb") as source:
+                content = source.read()
+            index.append(f"{control}Filename: pool/{name}.deb\n"
+                         f"Size: {len(content)}\n"
+                         f"SHA256: {hashlib.sha256(content).hexdigest()}\n")
+        write_files(self.path("archive/dists/bookworm/non-free",
+                              "binary-" + self.architecture),
+                    {"Packages": "\n".join(index)})
+
+    def offer_both(self, header="made up\n"):
+        """The packages as they are in the distribution."""
+        folder = "usr/lib/x/nvidia/current/"
+        self.archive({
+            "libnvidia-ml-dev": {"usr/include/nvml.h": header,
+                                 folder + "libnvidia-ml.so": "development"},
+            "libnvidia-ml1": {folder + "libnvidia-ml.so.1": "library"}})
+
+    def fetch(self):
+        """Fetch, which must succeed."""
+        self.succeed(FETCH_NVML, self.path("nvml"), env=self.machine)
+
+    def test_leaves_what_a_build_needs_and_the_machine_alone(self):
+        self.offer_both()
+        before = snapshot("/var/lib/apt/lists"), snapshot("/etc/apt")
+        self.fetch()
+        self.assertEqual(before, (snapshot("/var/lib/apt/lists"),
+                                  snapshot("/etc/apt")))
+        for name, content in {"include/nvml.h": "made up\n",
+                              "lib/libnvidia-ml.so": "development",
+                              "lib/libnvidia-ml.so.1": "library"}.items():
+            self.assertEqual(read_file(self.path("nvml"), name), content)
+
+    def test_a_second_time_takes_what_is_new(self):
+        self.offer_both()
+        self.fetch()
+        self.offer_both("newer\n")
+        self.fetch()
+        self.assertEqual(read_file(self.path("nvml"), "include/nvml.h"),
+                         "newer\n")
+
+    def test_goes_on_after_it_was_killed(self):
+        self.offer_both()
+        write_files(self.path("nvml"), {"unpacked/usr/include/nvml.h": "half",
+                                        "include.new/nvml.h": "half",
+                                        "archives/old.deb": "half"})
+        self.fetch()
+        self.assertEqual(read_file(self.path("nvml"), "include/nvml.h"),
+                         "made up\n")
+
+    def test_no_such_package(self):
+        self.archive({"libnvidia-ml1": {}})
+        self.fail_with(["libnvidia-ml-dev", "non-free", "--with-nvml"],
+                       FETCH_NVML, self.path("nvml"), env=self.machine)
+        self.assertIsNone(read_file(self.path("nvml"), "include/nvml.h"))
+
+    def test_unreachable_archive(self):
+        self.fail_with(["reachable", "--with-nvml"], FETCH_NVML,
+                       self.path("nvml"), env=self.machine)
+
+    def test_package_without_the_header(self):
+        self.archive({"libnvidia-ml-dev": {"usr/share/x": "x"},
+                      "libnvidia-ml1": {"usr/share/y": "y"}})
+        self.fail_with(["libnvidia-ml", "nvml.h"], FETCH_NVML,
+                       self.path("nvml"), env=self.machine)
