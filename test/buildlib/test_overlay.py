@@ -164,6 +164,39 @@ class semantic_patches(overlay_test):
                                 RENAME.replace("old_name", "no_such_name")})
         self.refuse("src/uct/rocm/a.cocci", "matches nothing", "a.c")
 
+    def test_of_which_one_rule_finds_nothing_are_refused_by_its_name(self):
+        for rule in ("@ lost @\n@@\n-no_such_name\n+ other_name\n",
+                     "@ lost @\n@@\n-int no_such_function(...) { ... }\n",
+                     "@ lost @\nexpression x;\n@@\n-no_such_name(x)\n"
+                     "+new_name(x)\n"):
+            write_files(self.ours, {"src/uct/rocm/a.cocci":
+                                    RENAME + "\n" + rule})
+            self.refuse("src/uct/rocm/a.cocci", "matches nothing", "a.c", "lost")
+
+    def test_rules_may_find_their_places_in_different_files(self):
+        write_files(self.ours, {"src/uct/rocm/a.cocci": RENAME + """
+@ prototype @
+@@
+-int old_name(int x);
++int new_name(int x);
+"""})
+        self.apply()
+        self.assertIn("new_name", self.in_tree("src/uct/rocm/a.c"))
+        self.assertIn("new_name", self.in_tree("src/uct/rocm/a.h"))
+
+    def test_rules_that_change_nothing_need_not_match(self):
+        write_files(self.ours, {"src/uct/rocm/a.cocci":
+                                RENAME + "\n@ context @\n@@\n no_such_name\n"})
+        self.apply()
+
+    def test_see_functions_that_begin_with_a_macro_of_ucx(self):
+        write_files(self.tree, {"src/uct/rocm/a.c":
+                                "static UCS_CLASS_INIT_FUNC(my_class_t, int x)\n"
+                                "{\n    if (x) {\n        return old_name(x);\n"
+                                "    }\n    return 0;\n}\n"})
+        self.apply()
+        self.assertIn("new_name(x)", self.in_tree("src/uct/rocm/a.c"))
+
     def test_that_are_malformed_are_refused(self):
         write_files(self.ours, {"src/uct/rocm/a.cocci": "@@ nonsense\n"})
         self.refuse("src/uct/rocm/a.cocci", "spatch failed")
