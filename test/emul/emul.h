@@ -34,7 +34,7 @@ extern "C" {
 #define EMUL_ANY_PROCESS 0
 
 /** Version of this header; a mismatch makes @ref emul_get return NULL. */
-#define EMUL_VERSION     1
+#define EMUL_VERSION     2
 
 /**
  * What can be counted. For a single process a count says what that process
@@ -58,6 +58,11 @@ typedef enum {
     EMUL_COUNT_COPIES_HELD,      /**< ... of them, held by a gate */
     EMUL_COUNT_FREES_BLOCKED,    /**< Threads inside a free that waits for peers
                                       to detach */
+    EMUL_COUNT_STREAMS,          /**< Live streams created */
+    EMUL_COUNT_EVENTS,           /**< Live events */
+    EMUL_COUNT_CONTEXTS,         /**< Live contexts, primary ones included */
+    EMUL_COUNT_CALLBACKS,        /**< Host functions queued on streams and not
+                                      returned yet */
     EMUL_COUNT_LAST
 } emul_count_t;
 
@@ -68,7 +73,9 @@ typedef struct emul_api {
     int (*count)(pid_t pid, emul_count_t what, int64_t *value_p);
 
     /** Store into *value_p how often the process(es) called @a function, for
-     *  example "hsa_amd_ipc_memory_attach"; failed calls count too. A process
+     *  example "hsa_amd_ipc_memory_attach"; failed calls count too. For a
+     *  stream, "stream-N", it is how many operations it has begun, the one that
+     *  waits at a gate included. A process
      *  that has exited no longer contributes. */
     int (*calls)(pid_t pid, const char *function, int64_t *value_p);
 
@@ -80,10 +87,20 @@ typedef struct emul_api {
                 int status);
 
     /** Close a gate: from now on whoever reaches @a point waits there until
-     *  the gate is opened. @a point is the name of an API function (the call
-     *  waits at its entry), "copy" (an asynchronous copy waits after it was
-     *  accepted, before its first byte moves) or "handler" (the thread of the
-     *  runtime that calls async handlers waits before each call). Closing a
+     *  the gate is opened. @a point is one of
+     *  - the name of an API function, on CUDA without the suffix of a version:
+     *    the call waits at its entry;
+     *  - "copy": an asynchronous copy waits after it was accepted, before its
+     *    first byte moves;
+     *  - "handler" (HSA): the thread of the runtime that calls async handlers
+     *    waits before each call;
+     *  - "callback" (CUDA): a stream waits before it calls a host function;
+     *  - "stream-N" (CUDA): the stream waits before it begins an operation of
+     *    any kind. N is 1 for the first stream that a process creates, 2 for
+     *    the next one, and 0 stands for all its default streams. It is in the
+     *    lower half of what cuStreamGetId tells. Only up to 1023.
+     *
+     *  Who issues work to a stream never waits at the last three. Closing a
      *  closed gate does nothing. A process that exits leaves its gates. */
     int (*gate_close)(pid_t pid, const char *point);
 
@@ -93,6 +110,11 @@ typedef struct emul_api {
     /** Store into *value_p how many threads (for "copy": copies) wait at
      *  @a point now. */
     int (*gate_waiters)(pid_t pid, const char *point, int64_t *value_p);
+
+    /** Let @a count of those that wait at a closed gate pass, or that come
+     *  later: exactly so many in all. Opening the gate forgets what is left.
+     *  -ENOENT: this gate is not closed. */
+    int (*gate_pass)(pid_t pid, const char *point, uint64_t count);
 
     /** Change a setting of the node, by the name of the environment variable
      *  that gives its initial value, for example ("EMUL_FREE", "deferred").

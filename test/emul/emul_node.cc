@@ -44,6 +44,10 @@ static const column columns[] = {
     {EMUL_COUNT_COPIES, "copies"},
     {EMUL_COUNT_COPIES_HELD, "held"},
     {EMUL_COUNT_FREES_BLOCKED, "blocked-frees"},
+    {EMUL_COUNT_CONTEXTS, "contexts"},
+    {EMUL_COUNT_STREAMS, "streams"},
+    {EMUL_COUNT_EVENTS, "events"},
+    {EMUL_COUNT_CALLBACKS, "callbacks"},
 };
 
 static void print_row(const char *name, pid_t pid)

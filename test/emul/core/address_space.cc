@@ -163,6 +163,20 @@ bool range_map_private(void *base, size_t length)
                MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED, -1) != nullptr;
 }
 
+bool range_holds(const void *address)
+{
+    idle_ranges &all = idle();
+    std::lock_guard<std::mutex> guard(all.mutex);
+    auto next        = all.rooms.upper_bound((void*)address);
+
+    if (next == all.rooms.begin()) {
+        return false;
+    }
+
+    --next;
+    return (char*)address < (char*)next->first + next->second;
+}
+
 void range_give_back(void *base, size_t length, range_use use)
 {
     idle_ranges &all = idle();

@@ -41,6 +41,9 @@ bool range_map(void *base, size_t length, int fd);
 /** Make a range ordinary memory of this process. */
 bool range_map_private(void *base, size_t length);
 
+/** Whether the address is in a range of ours, mapped or not. */
+bool range_holds(const void *address);
+
 /** Unmap and remember the range. */
 void range_give_back(void *base, size_t length, range_use use);
 

@@ -47,6 +47,11 @@ static int waiters(pid_t pid, const char *point, int64_t *value_p)
     return runtime_attach() ? gate_waiters(pid, point, value_p) : -ENODEV;
 }
 
+static int pass(pid_t pid, const char *point, uint64_t count)
+{
+    return runtime_attach() ? gate_pass(pid, point, count) : -ENODEV;
+}
+
 static int set(const char *name, const char *value)
 {
     return runtime_attach() ? settings_set(name, value) : -ENODEV;
@@ -63,5 +68,6 @@ const emul_api_t emul_api = {
     emul::gate_close,
     emul::gate_open,
     emul::waiters,
+    emul::pass,
     emul::set
 };

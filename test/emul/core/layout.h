@@ -32,7 +32,7 @@ namespace emul {
 
 constexpr unsigned max_processes   = 256;
 constexpr unsigned max_devices     = 64;
-constexpr unsigned max_points      = 512;
+constexpr unsigned max_points      = 2048;
 constexpr unsigned max_allocations = 1 << 16;
 constexpr unsigned max_attaches    = 1 << 18;
 constexpr unsigned max_cells       = 1 << 16;
@@ -135,6 +135,7 @@ struct gate_record {
     std::atomic<uint32_t> closed;
     uint32_t              point;
     target                whom;
+    uint64_t              passes; /* how many may still pass though closed */
 };
 
 struct fault_record {

@@ -29,7 +29,7 @@ namespace emul {
 
 namespace {
 
-constexpr uint64_t layout_magic = 0x656d756c00000001ull;
+constexpr uint64_t layout_magic = 0x656d756c00000002ull;
 
 /* What this process is to its node; only the first becomes the second, and that
  * one of the others. */
@@ -312,6 +312,11 @@ bool node_joined()
 bool node_is_forked_child()
 {
     return here.member.load() == membership::forked;
+}
+
+bool node_has_left()
+{
+    return here.member.load() == membership::left;
 }
 
 void node_leave()

@@ -40,6 +40,9 @@ bool node_joined();
 /** Whether this process was forked by one that had joined. */
 bool node_is_forked_child();
 
+/** Whether this process has left, because it exits. */
+bool node_has_left();
+
 /** Leave: everything of this process is dropped, the last one removes the node.
  *  The mapping stays, since threads may still look at it. */
 void node_leave();

@@ -114,7 +114,8 @@ unsigned process_enter(int fd)
         for (auto &tally : process.tallies) {
             tally.store(0);
         }
-        for (unsigned i = 0; i < max_points; ++i) {
+        /* beyond, no earlier process can have left anything */
+        for (unsigned i = 0; i < shared->points_used.load(); ++i) {
             process.calls[i].store(0);
             process.waiting[i].store(0);
         }

@@ -48,6 +48,7 @@ const rule rules[setting_count] = {
     {"EMUL_COPY_LATENCY", form::number, nullptr, "0", 0, false},
     {"EMUL_MAX_IPC_SIGNALS", form::number, nullptr, "inf", 0, false},
     {"EMUL_MAX_ATTACHES", form::number, nullptr, "inf", 0, false},
+    {"EMUL_ERROR_SCOPE", form::word, "process|context", "process", 0, false},
 };
 
 bool parse_word(const char *words, const char *text, int64_t *value_p)

@@ -30,6 +30,7 @@ enum setting {
     setting_copy_latency,
     setting_max_ipc_signals,
     setting_max_attaches,
+    setting_error_scope,
     setting_count
 };
 
@@ -40,6 +41,7 @@ enum { late_attach_error, late_attach_block };
 enum { free_block, free_deferred };
 enum { ipc_handler_accept, ipc_handler_refuse };
 enum { destroyed_handler_drop, destroyed_handler_call };
+enum { error_scope_process, error_scope_context };
 enum { handler_wakeup_prompt, handler_wakeup_late, handler_wakeup_lost };
 
 /** The current value: a number, or the index of the chosen word. */

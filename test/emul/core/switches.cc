@@ -33,6 +33,20 @@ unsigned point_index(const point_record *point)
     return point - node_shared()->points;
 }
 
+/* It does not count yet. Node lock held. */
+void point_write(unsigned index, const char *name, point_kind kind)
+{
+    point_record *point = &node_shared()->points[index];
+
+    if ((index >= max_points) || (strlen(name) >= sizeof(point->name))) {
+        fatal("no room for the name '%s'", name);
+    }
+
+    strcpy(point->name, name);
+    point->kind = kind;
+    point->armed.store(0);
+}
+
 bool same_target(const target &a, const target &b)
 {
     return (a.pid == b.pid) && (a.serial == b.serial) &&
@@ -60,6 +74,7 @@ template<typename function> void faults_each(function visit)
 
 void gate_open(gate_record &gate)
 {
+    gate.passes = 0;
     gate.closed.store(0);
     node_shared()->points[gate.point].armed.fetch_sub(1);
     futex_bump(node_shared()->gate_events);
@@ -71,14 +86,24 @@ void fault_drop(fault_record &fault)
     node_shared()->points[fault.point].armed.fetch_sub(1);
 }
 
-bool gate_closed_for(unsigned point, unsigned slot)
+/* Whoever is let through a gate for all and one for this process alone uses up
+ * a pass of each. */
+bool gate_try_pass(unsigned point, unsigned slot)
 {
-    bool closed = false;
+    bool passes   = true;
+    auto is_meant = [&](const gate_record &gate) {
+        return (gate.point == point) && target_matches(gate.whom, slot);
+    };
 
-    gates_each_closed([&](gate_record &gate) {
-        closed |= (gate.point == point) && target_matches(gate.whom, slot);
+    gates_each_closed([&](const gate_record &gate) {
+        passes &= !is_meant(gate) || (gate.passes > 0);
     });
-    return closed;
+    if (passes) {
+        gates_each_closed([&](gate_record &gate) {
+            gate.passes -= is_meant(gate);
+        });
+    }
+    return passes;
 }
 
 void gate_wait(unsigned point)
@@ -93,7 +118,7 @@ void gate_wait(unsigned point)
         {
             node_lock lock;
 
-            if (!gate_closed_for(point, node_self_slot())) {
+            if (gate_try_pass(point, node_self_slot())) {
                 break;
             }
         }
@@ -147,26 +172,36 @@ bool fault_apply(unsigned point, int *status_p)
 
 unsigned point_add(const char *name, point_kind kind)
 {
-    node_shared_t *shared = node_shared();
     node_lock lock;
-    point_record *point   = point_find(name);
-    unsigned index;
+    point_record *point = point_find(name);
+    unsigned index      = node_shared()->points_used.load();
 
     if (point != nullptr) {
         return point_index(point);
     }
 
-    index = shared->points_used.load();
-    if ((index == max_points) || (strlen(name) >= sizeof(point->name))) {
-        fatal("no room for the name '%s'", name);
+    point_write(index, name, kind);
+    node_shared()->points_used.store(index + 1);
+    return index;
+}
+
+unsigned point_add_numbered(const char *name, unsigned count, point_kind kind)
+{
+    std::string prefix = std::string(name) + "-";
+    node_lock lock;
+    point_record *last = point_find((prefix + std::to_string(count - 1))
+                                    .c_str());
+    unsigned first     = node_shared()->points_used.load();
+
+    if (last != nullptr) {
+        return point_index(last) - (count - 1);
     }
 
-    point = &shared->points[index];
-    strcpy(point->name, name);
-    point->kind = kind;
-    point->armed.store(0);
-    shared->points_used.store(index + 1);
-    return index;
+    for (unsigned i = 0; i < count; ++i) {
+        point_write(first + i, (prefix + std::to_string(i)).c_str(), kind);
+    }
+    node_shared()->points_used.store(first + count);
+    return first;
 }
 
 bool point_pass(unsigned point, int *status_p)
@@ -263,10 +298,39 @@ int gate_set(pid_t pid, const char *name, bool closed)
         return -ENOSPC;
     }
 
-    spare->point = point_index(point);
-    spare->whom  = whom;
+    spare->point  = point_index(point);
+    spare->whom   = whom;
+    spare->passes = 0;
     spare->closed.store(1);
     point->armed.fetch_add(1);
+    return 0;
+}
+
+int gate_pass(pid_t pid, const char *name, uint64_t count)
+{
+    node_lock lock;
+    point_record *point = point_find(name);
+    gate_record *found  = nullptr;
+    target whom;
+
+    if (point == nullptr) {
+        return -EINVAL;
+    }
+
+    processes_reap();
+    whom = target_make(pid);
+    gates_each_closed([&](gate_record &gate) {
+        if ((gate.point == point_index(point)) &&
+            same_target(gate.whom, whom)) {
+            found = &gate;
+        }
+    });
+    if (found == nullptr) {
+        return -ENOENT;
+    }
+
+    found->passes += count;
+    futex_bump(node_shared()->gate_events);
     return 0;
 }
 

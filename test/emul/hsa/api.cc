@@ -6,15 +6,8 @@
 #include "api.h"
 
 #include <core/control.h>
-#include <core/message.h>
 #include <core/node.h>
-
-#include <atomic>
-#include <cstdlib>
-#include <cstring>
-
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <core/trace.h>
 
 namespace emul {
 
@@ -45,22 +38,6 @@ bool add_points()
         points[f] = point_add(names[f], kind_of(f));
     }
     return true;
-}
-
-bool tracing()
-{
-    static const bool traced = [] {
-        const char *value = getenv("EMUL_TRACE");
-
-        return (value != nullptr) && !strcmp(value, "y");
-    }();
-
-    return traced;
-}
-
-void trace(const char *name, const char *what, unsigned status)
-{
-    message("[%ld] %s %s%#x", long(syscall(SYS_gettid)), name, what, status);
 }
 
 } // namespace

@@ -8,17 +8,14 @@
 #include "copy.h"
 
 #include <core/counts.h>
-#include <core/futex.h>
+#include <core/link.h>
 #include <core/message.h>
-#include <core/settings.h>
 
 #include <algorithm>
 #include <condition_variable>
 #include <cstring>
 #include <deque>
 #include <thread>
-
-#include <time.h>
 
 namespace emul {
 
@@ -36,7 +33,6 @@ struct engine {
     unsigned                running;   /* threads with a job that runs */
     unsigned                idle;      /* threads without a job */
     unsigned                unfinished;
-    int64_t                 link_free; /* when the last transfer ends */
     std::atomic<bool>       silent;
 };
 
@@ -83,14 +79,6 @@ public:
     }
 };
 
-void sleep_until(int64_t when)
-{
-    timespec time = {time_t(when / 1000000000), long(when % 1000000000)};
-
-    while (clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, nullptr)) {
-    }
-}
-
 void await_dependencies(const copy_job &job)
 {
     for (signal_slot *slot : job.dependency_slots) {
@@ -117,29 +105,15 @@ bool pass_gate()
     return point_pass(function_point(fn_copy), &status);
 }
 
-/* Transfers share one link, one after the other; the latency is each one's */
 void take_time(size_t size)
 {
-    int64_t bandwidth = setting_value(setting_copy_bandwidth);
-    int64_t latency   = setting_value(setting_copy_latency);
-    int64_t now       = now_ns();
-    int64_t end       = now;
+    int64_t end = link_use(size);
 
-    if ((bandwidth == 0) && (latency == 0)) {
-        return;
+    if (end != 0) {
+        waiting_section section;
+
+        sleep_until(end);
     }
-
-    if (bandwidth != 0) {
-        std::lock_guard<std::mutex> guard(the_engine().mutex);
-        engine &e = the_engine();
-
-        e.link_free = std::max(e.link_free, now) +
-                      int64_t(double(size) / bandwidth * 1e9);
-        end         = e.link_free;
-    }
-
-    waiting_section section;
-    sleep_until(end + latency * 1000);
 }
 
 void complete(const copy_job &job, bool failed)

@@ -9,28 +9,11 @@
 #include "memory_map.h"
 #include "signal.h"
 
-#include <core/message.h>
-
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <string>
-
-#include <fcntl.h>
-#include <unistd.h>
+#include <core/leak_list.h>
 
 namespace emul {
 
 namespace {
-
-void add_line(void *text, const char *what, uint64_t handle)
-{
-    char line[128];
-
-    snprintf(line, sizeof(line), "emul[%d]: leak: %s %#llx\n", int(getpid()),
-             what, (unsigned long long)handle);
-    *(std::string*)text += line;
-}
 
 const char *kind_name(mapping_kind kind)
 {
@@ -46,20 +29,17 @@ const char *kind_name(mapping_kind kind)
     }
 }
 
-void list_memory(std::string *text)
+void list_memory(leak_list *list)
 {
     memory_map &map = memory_map::instance();
     std::shared_lock<std::shared_mutex> lock(map.mutex);
 
-    map.each([text](const mapping &m) {
-        std::string what = std::string(kind_name(m.kind)) + " of " +
-                           std::to_string(m.size) + " bytes at";
-
-        add_line(text, what.c_str(), uintptr_t(m.base));
+    map.each([list](const mapping &m) {
+        list->add(kind_name(m.kind), m.size, m.base);
     });
 }
 
-void list_signal(const signal_slot &slot, void *text)
+void list_signal(const signal_slot &slot, void *list)
 {
     const char *what = "signal";
 
@@ -68,48 +48,28 @@ void list_signal(const signal_slot &slot, void *text)
     } else if (slot.kind == signal_kind::ipc_attached) {
         what = "attached IPC signal";
     }
-    add_line(text, what, slot.handle.load());
+    ((leak_list*)list)->add(what, slot.handle.load());
 }
 
-void list_handler(uint64_t signal, void *text)
+void list_handler(uint64_t signal, void *list)
 {
-    add_line(text, "armed handler of signal", signal);
-}
-
-void write_text(const char *where, const std::string &text)
-{
-    int fd = STDERR_FILENO;
-
-    if (strcmp(where, "stderr")) {
-        fd = open(where, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
-    }
-
-    if ((fd < 0) || (write(fd, text.data(), text.size()) < 0)) {
-        message("cannot write the leak report to %s", where);
-    }
-
-    if (fd > STDERR_FILENO) {
-        close(fd);
-    }
+    ((leak_list*)list)->add("armed handler of signal", signal);
 }
 
 } // namespace
 
 void leak_report()
 {
-    const char *where = getenv("EMUL_LEAK_REPORT");
-    std::string text;
+    leak_list list;
 
-    if ((where == nullptr) || (*where == '\0')) {
+    if (!leak_list::wanted()) {
         return;
     }
 
-    list_memory(&text);
-    signals_each(list_signal, &text);
-    handlers_each(list_handler, &text);
-    if (!text.empty()) {
-        write_text(where, text);
-    }
+    list_memory(&list);
+    signals_each(list_signal, &list);
+    handlers_each(list_handler, &list);
+    list.write();
 }
 
 } // namespace emul

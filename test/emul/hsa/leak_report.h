@@ -8,9 +8,7 @@
 
 namespace emul {
 
-/** Write what the process still holds, one thing a line, to where
- *  EMUL_LEAK_REPORT says: "stderr" or a file, to which it is appended. Nothing
- *  is written, and no file made, if it holds nothing. */
+/** Write what the process still holds to where EMUL_LEAK_REPORT says. */
 void leak_report();
 
 } // namespace emul

@@ -11,80 +11,12 @@
 #include <cstring>
 #include <stdexcept>
 #include <thread>
-#include <vector>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-extern char **environ;
-
 namespace {
-
-/* By exec, with the two descriptors at the numbers that the child expects */
-pid_t spawn(const std::vector<std::string> &arguments,
-            const std::vector<std::string> &environment, int out, int error)
-{
-    std::vector<char*> argv, envp;
-    posix_spawn_file_actions_t actions;
-    pid_t pid;
-
-    for (auto &argument : arguments) {
-        argv.push_back((char*)argument.c_str());
-    }
-    argv.push_back(nullptr);
-
-    for (auto &variable : environment) {
-        envp.push_back((char*)variable.c_str());
-    }
-    for (char **variable = environ; *variable != nullptr; ++variable) {
-        envp.push_back(*variable);
-    }
-    envp.push_back(nullptr);
-
-    posix_spawn_file_actions_init(&actions);
-    if (out >= 0) {
-        posix_spawn_file_actions_adddup2(&actions, out, STDOUT_FILENO);
-    }
-    posix_spawn_file_actions_adddup2(&actions, error, STDERR_FILENO);
-    if (posix_spawn(&pid, argv[0], &actions, nullptr, argv.data(),
-                    envp.data()) != 0) {
-        throw std::runtime_error("cannot start " + arguments[0]);
-    }
-    posix_spawn_file_actions_destroy(&actions);
-    return pid;
-}
-
-std::string read_all(int fd)
-{
-    std::string text;
-    char buffer[4096];
-    ssize_t length;
-
-    while ((length = read(fd, buffer, sizeof(buffer))) > 0) {
-        text.append(buffer, length);
-    }
-    return text;
-}
-
-template<typename type> bool receive(int socket, type *message)
-{
-    return recv(socket, message, sizeof(*message), MSG_WAITALL) ==
-           ssize_t(sizeof(*message));
-}
-
-/* A peer that died is not this process's end */
-template<typename type> bool transmit(int socket, const type &message)
-{
-    return ::send(socket, &message, sizeof(message), MSG_NOSIGNAL) ==
-           ssize_t(sizeof(message));
-}
 
 std::atomic<uint64_t> handler_calls;
 
@@ -211,12 +143,12 @@ reply perform(const request &r)
 
 } // namespace
 
-peer::peer(std::initializer_list<std::string> environment)
+peer::peer(environment_list environment)
 {
     begin(environment);
 }
 
-peer::peer(namespace_tag, std::initializer_list<std::string> environment)
+peer::peer(namespace_tag, environment_list environment)
 {
     int own = open("/proc/self/ns/pid_for_children", O_RDONLY | O_CLOEXEC);
 
@@ -231,33 +163,17 @@ peer::peer(namespace_tag, std::initializer_list<std::string> environment)
     close(own);
 }
 
-void peer::begin(std::initializer_list<std::string> environment)
+void peer::begin(environment_list environment)
 {
-    int sockets[2];
-    int errors[2];
-
-    if ((socketpair(AF_UNIX, SOCK_STREAM, 0, sockets) != 0) ||
-        (pipe2(errors, O_CLOEXEC) != 0)) {
-        throw std::runtime_error("no descriptors for a peer");
-    }
-    fcntl(sockets[0], F_SETFD, FD_CLOEXEC);
-
-    m_socket = sockets[0];
-    m_stderr = errors[0];
-    m_pid    = spawn({"/proc/self/exe", "--peer", std::to_string(sockets[1])},
-                     environment, -1, errors[1]);
-    close(sockets[1]);
-    close(errors[1]);
+    m_child.emplace(environment);
     ask(verb::ready);
 }
 
 peer::~peer()
 {
-    if (m_pid > 0) {
+    if (!m_child->ended()) {
         exit();
     }
-    close(m_socket);
-    close(m_stderr);
 }
 
 void peer::start(verb what, uint64_t first, uint64_t second,
@@ -268,14 +184,14 @@ void peer::start(verb what, uint64_t first, uint64_t second,
     if (bytes != nullptr) {
         memcpy(r.bytes, bytes, sizeof(r.bytes));
     }
-    transmit(m_socket, r);
+    m_child->send(&r, sizeof(r));
 }
 
 reply peer::finish()
 {
     reply answer;
 
-    if (!receive(m_socket, &answer)) {
+    if (!m_child->receive(&answer, sizeof(answer))) {
         answer        = {};
         answer.status = HSA_STATUS_ERROR_FATAL; /* it has died */
     }
@@ -289,35 +205,10 @@ reply peer::ask(verb what, uint64_t first, uint64_t second,
     return finish();
 }
 
-bool peer::finished() const
-{
-    pollfd descriptor = {m_socket, POLLIN, 0};
-
-    return poll(&descriptor, 1, 0) > 0;
-}
-
-int peer::wait_for_end()
-{
-    int status;
-
-    /* first its last words, or a full pipe would keep it from ending */
-    m_errors = read_all(m_stderr);
-    while ((waitpid(m_pid, &status, 0) < 0) && (errno == EINTR)) {
-    }
-    m_pid = -1;
-    return status;
-}
-
-void peer::kill()
-{
-    ::kill(m_pid, SIGKILL);
-    wait_for_end();
-}
-
 int peer::exit(int status)
 {
     start(verb::exit, status);
-    return wait_for_end();
+    return m_child->wait_for_end();
 }
 
 int peer_main(int socket)
@@ -326,39 +217,11 @@ int peer_main(int socket)
     reply answer;
 
     fcntl(socket, F_SETFD, FD_CLOEXEC);
-    while (receive(socket, &r)) {
+    while (child_receive(socket, &r, sizeof(r))) {
         answer = perform(r);
-        if (!transmit(socket, answer)) {
+        if (!child_send(socket, &answer, sizeof(answer))) {
             break;
         }
     }
     return 0;
-}
-
-int run_program(std::initializer_list<std::string> arguments,
-                std::initializer_list<std::string> environment,
-                std::string *output_p)
-{
-    int output[2];
-    int status;
-    pid_t pid;
-
-    if (pipe2(output, O_CLOEXEC) != 0) {
-        throw std::runtime_error("no descriptors for a program");
-    }
-
-    pid = spawn(arguments, environment, output[1], output[1]);
-    close(output[1]);
-    *output_p = read_all(output[0]);
-    close(output[0]);
-    while ((waitpid(pid, &status, 0) < 0) && (errno == EINTR)) {
-    }
-    return status;
-}
-
-void test_nap()
-{
-    timespec nap = {0, 1000000};
-
-    nanosleep(&nap, nullptr);
 }

@@ -6,18 +6,17 @@
 #ifndef EMUL_TEST_PEER_H_
 #define EMUL_TEST_PEER_H_
 
+#include "child.h"
+
 #include <hsa.h>
 #include <hsa_ext_amd.h>
 
 #include <cstdint>
-#include <initializer_list>
+#include <optional>
 #include <string>
 
-#include <sys/types.h>
-
 /*
- * Another process of the node, which does what a test asks: this program again,
- * started by exec, since nothing of the runtime survives a fork.
+ * Another process of the node, which does what a test asks.
  *
  * A request is one call of the runtime or a touch of memory. It can be started
  * and finished separately, so that a test can look at what happens meanwhile.
@@ -70,11 +69,11 @@ class peer {
 public:
     /** Start it and wait until it has joined its node.
      *  @param environment  "NAME=value" each, added to this process's. */
-    explicit peer(std::initializer_list<std::string> environment = {});
+    explicit peer(environment_list environment = {});
 
     /** The same in a PID namespace of its own. Only root. */
     enum namespace_tag { in_pid_namespace };
-    peer(namespace_tag, std::initializer_list<std::string> environment);
+    peer(namespace_tag, environment_list environment);
 
     /** Ends it by exit, if it has not ended. */
     ~peer();
@@ -84,7 +83,7 @@ public:
 
     pid_t pid() const
     {
-        return m_pid;
+        return m_child->pid();
     }
 
     reply ask(verb what, uint64_t first = 0, uint64_t second = 0,
@@ -95,57 +94,33 @@ public:
     reply finish();
 
     /** Whether the reply to what was started has come. */
-    bool finished() const;
+    bool finished() const
+    {
+        return m_child->has_sent();
+    }
 
     /** Kill it and wait for its end. */
-    void kill();
+    void kill()
+    {
+        m_child->kill();
+    }
 
     /** Let it exit, by exit() with its handlers. @return As of waitpid. */
     int exit(int status = 0);
 
-    /** What it wrote to stderr; only after its end, with capture. */
+    /** What it wrote to stderr; only after its end. */
     std::string errors() const
     {
-        return m_errors;
+        return m_child->errors();
     }
 
 private:
-    void begin(std::initializer_list<std::string> environment);
-    int wait_for_end();
+    void begin(environment_list environment);
 
-    pid_t       m_pid;
-    int         m_socket;
-    int         m_stderr;
-    std::string m_errors;
+    std::optional<child> m_child;
 };
 
 /** main() of a peer. */
 int peer_main(int socket);
-
-/** Starts this program with arguments, adds to the environment, and waits.
- *  @param output_p  Filled with what it wrote to stdout and stderr.
- *  @return As of waitpid. */
-int run_program(std::initializer_list<std::string> arguments,
-                std::initializer_list<std::string> environment,
-                std::string *output_p);
-
-/** Wait until the condition holds; false after a time that is only reached if
- *  something hangs. */
-template<typename predicate> bool eventually(predicate condition);
-
-void test_nap();
-
-template<typename predicate> bool eventually(predicate condition)
-{
-    constexpr int patience_ms = 30000;
-
-    for (int i = 0; i < patience_ms; ++i) {
-        if (condition()) {
-            return true;
-        }
-        test_nap();
-    }
-    return false;
-}
 
 #endif

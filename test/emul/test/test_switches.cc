@@ -242,6 +242,30 @@ TEST_F(switches, every_function_waits_at_its_gate)
     }
 }
 
+TEST_F(switches, a_closed_gate_lets_so_many_pass)
+{
+    std::atomic<int> passed{0};
+
+    EXPECT_EQ(-ENOENT, api().gate_pass(getpid(), "hsa_system_get_info", 1));
+    close_gate("hsa_system_get_info");
+    std::thread caller([&passed] {
+        uint64_t value;
+
+        for (int i = 0; i < 4; ++i) {
+            EXPECT_OK(hsa_system_get_info(HSA_SYSTEM_INFO_TIMESTAMP, &value));
+            ++passed;
+        }
+    });
+    EXPECT_EQ(0, api().gate_pass(getpid(), "hsa_system_get_info", 3));
+    EXPECT_TRUE(eventually([&passed] { return passed.load() == 3; }));
+    EXPECT_TRUE(eventually([] {
+        return waiters("hsa_system_get_info") == 1;
+    }));
+    EXPECT_EQ(3, passed.load());
+    open_gate("hsa_system_get_info");
+    caller.join();
+}
+
 TEST_F(switches, plain_functions_have_gates_too)
 {
     close_gate("hsa_signal_store_screlease");

@@ -1,0 +1,64 @@
+/*
+ * SPDX-License-Identifier: BSD-3-Clause
+ * See file LICENSE for terms.
+ */
+
+#include "memory_map.h"
+
+#include <core/address_space.h>
+
+namespace emul {
+
+memory_map &memory_map::instance()
+{
+    static memory_map *map = new memory_map;
+    return *map;
+}
+
+void memory_map::add(const mapping &m)
+{
+    by_base.emplace(uintptr_t(m.base), m);
+}
+
+mapping *memory_map::find(const void *pointer)
+{
+    auto next = by_base.upper_bound(uintptr_t(pointer));
+
+    if (next == by_base.begin()) {
+        return nullptr;
+    }
+
+    mapping &candidate = std::prev(next)->second;
+    return candidate.holds(pointer) ? &candidate : nullptr;
+}
+
+bool memory_map::overlaps(const void *base, size_t size) const
+{
+    auto next = by_base.lower_bound(uintptr_t(base) + size);
+
+    if (next == by_base.begin()) {
+        return false;
+    }
+
+    const mapping &last = std::prev(next)->second;
+    return last.base + last.size > base;
+}
+
+char *memory_map::reach(const void *pointer, size_t length)
+{
+    mapping *m = find(pointer);
+    size_t offset;
+
+    if (m == nullptr) {
+        return range_holds(pointer) ? nullptr : (char*)pointer;
+    }
+
+    offset = (char*)pointer - m->base;
+    if (m->kind == memory_kind::registered) {
+        /* the rest is memory of the host, too */
+        return m->alias + offset;
+    }
+    return (length <= m->size - offset) ? m->alias + offset : nullptr;
+}
+
+} // namespace emul
