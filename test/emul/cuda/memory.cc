@@ -300,8 +300,12 @@ CUresult CUDAAPI cuMemGetInfo(size_t *free, size_t *total)
 CUresult CUDAAPI cuMemGetAddressRange(CUdeviceptr *pbase, size_t *psize,
                                       CUdeviceptr dptr)
 {
-    return call(fn_cuMemGetAddressRange,
-                [&] { return address_range(pbase, psize, dptr); });
+    return call(fn_cuMemGetAddressRange, [&] {
+        if ((pbase != nullptr) || (psize != nullptr)) {
+            context_current(); /* There has to be one, if there is an answer */
+        }
+        return address_range(pbase, psize, dptr);
+    });
 }
 
 /* Before CUDA 3.2 these had addresses of 32 bits. They are here because programs

@@ -236,6 +236,7 @@ TEST_F(cuda_context, destroyed_one_is_known_as_such)
     unsigned version;
 
     EXPECT_OK(cuCtxDestroy(own));
+    REQUIRE_EMULATOR(); /* a real driver may use its memory again */
     EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxDestroy(own));
     EXPECT_EQ(CUDA_ERROR_CONTEXT_IS_DESTROYED, cuCtxGetId(own, &id));
     EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT, cuCtxGetApiVersion(own, &version));
@@ -323,6 +324,7 @@ TEST_F(cuda_context, functions_by_name)
     EXPECT_OK(cuGetProcAddress("cuNoSuchFunction", &function, 12000, 0,
                                nullptr));
     EXPECT_EQ(nullptr, function);
+    REQUIRE_EMULATOR(); /* a real driver crashes */
     EXPECT_INVALID(cuGetProcAddress(nullptr, &function, 12000, 0, nullptr));
 }
 

@@ -247,7 +247,9 @@ TEST_F(cuda_facts, what_needs_no_current_context)
     EXPECT_OK(cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
                                     pointer));
     EXPECT_EQ(uint32_t(CU_MEMORYTYPE_DEVICE), type);
-    EXPECT_OK(cuMemGetAddressRange(&base, &length, pointer));
+    EXPECT_EQ(CUDA_ERROR_INVALID_CONTEXT,
+              cuMemGetAddressRange(&base, &length, pointer));
+    EXPECT_OK(cuMemGetAddressRange(nullptr, nullptr, pointer));
     EXPECT_OK(cuEventSynchronize(event));
     EXPECT_OK(cuEventQuery(event));
     EXPECT_OK(cuEventRecord(event, stream));
