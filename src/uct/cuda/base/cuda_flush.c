@@ -64,11 +64,12 @@ static ucs_mpool_ops_t uct_cuda_marker_mp_ops = {
 };
 
 ucs_status_t uct_cuda_flush_init(uct_cuda_flush_ctx_t *ctx, size_t marker_size,
-                                 unsigned max_markers)
+                                 unsigned max_markers, unsigned max_copies)
 {
     ucs_status_t status;
 
     ctx->num_flushes  = 0;
+    ctx->max_copies   = ucs_max(max_copies, 1);
     ctx->cuda_context = NULL;
 
     status = ucs_mpool_init(&ctx->flush_mp, 0, sizeof(uct_cuda_flush_t), 0,
@@ -299,8 +300,7 @@ uct_cuda_queues_fail(ucs_queue_head_t *active_queue)
 }
 
 unsigned uct_cuda_queues_progress(const uct_cuda_flush_ctx_t *ctx,
-                                  ucs_queue_head_t *active_queue,
-                                  unsigned max_copies)
+                                  ucs_queue_head_t *active_queue)
 {
     ucs_queue_iter_t iter = ucs_queue_iter_begin(active_queue);
     unsigned num_copies   = 0;
@@ -317,7 +317,6 @@ unsigned uct_cuda_queues_progress(const uct_cuda_flush_ctx_t *ctx,
         return uct_cuda_queues_fail(active_queue);
     }
 
-    max_copies = ucs_max(max_copies, 1);
     while (!ucs_queue_iter_end(active_queue, iter)) {
         q_desc      = ucs_queue_iter_elem(q_desc, iter, queue);
         event_queue = &q_desc->event_queue;
@@ -329,11 +328,11 @@ unsigned uct_cuda_queues_progress(const uct_cuda_flush_ctx_t *ctx,
             if (++num_markers == UCT_CUDA_FLUSH_MAX_MARKERS) {
                 break;
             }
-        } else if ((num_copies < max_copies) &&
+        } else if ((num_copies < ctx->max_copies) &&
                    uct_cuda_queue_copy_is_done(event_queue, desc)) {
             is_last = uct_cuda_queue_complete_head(active_queue, iter,
                                                    event_queue, desc);
-            if ((++num_copies == max_copies) && !is_last) {
+            if ((++num_copies == ctx->max_copies) && !is_last) {
                 /* Let it be the turn of others next time */
                 ucs_queue_del_iter(active_queue, iter);
                 ucs_queue_push(active_queue, &q_desc->queue);

@@ -54,6 +54,7 @@ typedef struct uct_cuda_flush_ctx {
     ucs_mpool_t        flush_mp;     /**< Of @ref uct_cuda_flush_t */
     ucs_mpool_t        marker_mp;    /**< Of the transport's descriptors */
     unsigned           num_flushes;  /**< Not completed yet */
+    unsigned           max_copies;   /**< That a progress completes, not 0 */
     CUcontext          cuda_context; /**< Of what was flushed last, or NULL */
     unsigned long long context_id;   /**< Handles of contexts are used again */
 } uct_cuda_flush_ctx_t;
@@ -67,11 +68,13 @@ typedef struct uct_cuda_flush_ctx {
  *                         begin with a @ref uct_cuda_event_desc_t.
  * @param [in] max_markers How many markers there may be at a time, at least
  *                         128; UINT_MAX is no limit.
+ * @param [in] max_copies  How many copies a progress completes at most; 0 is
+ *                         taken for 1.
  *
  * @return UCS_OK, or the error of a pool, then nothing is left to clean up.
  */
 ucs_status_t uct_cuda_flush_init(uct_cuda_flush_ctx_t *ctx, size_t marker_size,
-                                 unsigned max_markers);
+                                 unsigned max_markers, unsigned max_copies);
 
 
 /**
@@ -131,19 +134,16 @@ ucs_status_t uct_cuda_queues_flush(uct_base_ep_t *ep, uct_cuda_flush_ctx_t *ctx,
 
 /**
  * Complete what has been reached in the queues of an interface that has one for
- * each stream. Markers are completed as soon as they are reached.
+ * each stream. Markers are completed as soon as they are reached. The queue that
+ * uses up the number of copies is the last one next time.
  *
  * @param [in] ctx          Part of the interface.
  * @param [in] active_queue As of @ref uct_cuda_queues_flush.
- * @param [in] max_copies   How many copies are completed at most; 0 is taken
- *                          for 1. The queue which has used that up is the last
- *                          one next time.
  *
  * @return How much was completed, markers included.
  */
 unsigned uct_cuda_queues_progress(const uct_cuda_flush_ctx_t *ctx,
-                                  ucs_queue_head_t *active_queue,
-                                  unsigned max_copies);
+                                  ucs_queue_head_t *active_queue);
 
 
 /**

@@ -62,8 +62,7 @@ identifier iface, tl_iface;
  {
      uct_cuda_copy_iface_t *iface = ucs_derived_of(tl_iface, uct_cuda_copy_iface_t);
 -    ...
-+    return uct_cuda_queues_progress(&iface->flush, &iface->active_queue,
-+                                    iface->config.max_poll);
++    return uct_cuda_queues_progress(&iface->flush, &iface->active_queue);
  }
 
 @ operation @
@@ -135,7 +134,8 @@ statement failed;
 +
 +    status = uct_cuda_flush_init(&self->flush,
 +                                 sizeof(uct_cuda_copy_event_desc_t),
-+                                 self->config.max_cuda_events);
++                                 self->config.max_cuda_events,
++                                 self->config.max_poll);
 +    if (status != UCS_OK) {
 +        ucs_mpool_cleanup(&self->cuda_event_desc, 1);
 +        return status;

@@ -11,7 +11,6 @@
 
 #include <uct/cuda/base/cuda_iface.h>
 #include <ucs/debug/log.h>
-#include <ucs/sys/math.h>
 
 
 /*
@@ -132,7 +131,7 @@ static UCS_F_ALWAYS_INLINE unsigned
 uct_cuda_ipc_progress_with_markers(uct_cuda_ipc_iface_t *iface, int in_context)
 {
     ucs_queue_head_t *queue   = &iface->outstanding_d2d_event_q;
-    const unsigned max_copies = ucs_max(iface->config.max_poll, 1);
+    const unsigned max_copies = iface->flush.max_copies;
     uint64_t busy_streams     = 0;
     unsigned num_copies       = 0;
     unsigned num_markers      = 0;

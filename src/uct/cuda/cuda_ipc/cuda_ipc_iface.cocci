@@ -143,7 +143,8 @@ statement failed;
 +
 +    status = uct_cuda_flush_init(&self->flush,
 +                                 sizeof(uct_cuda_ipc_event_desc_t),
-+                                 self->config.max_cuda_ipc_events);
++                                 self->config.max_cuda_ipc_events,
++                                 self->config.max_poll);
 +    if (status != UCS_OK) {
 +        ucs_mpool_cleanup(&self->event_desc, 1);
 +        return status;
