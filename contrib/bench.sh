@@ -14,9 +14,9 @@ usage()
     cat <<USAGE
 usage: contrib/bench.sh [OPTION...]
 
-Measure stock and patched UCX side by side, on the emulated ROCm runtime: prints
-a table, and writes it and plots into build/bench. Takes some minutes. Installs
-what is missing and builds in build/ first.
+Measure stock and patched UCX side by side, on the emulated ROCm and CUDA
+runtimes: prints a table, and writes it and plots into build/bench. Takes some
+minutes. Installs what is missing and builds in build/ first.
 
   --quick                fewer repetitions, to see whether it works
 $setup_usage
@@ -34,6 +34,6 @@ done
 
 setup bench
 build_all
-step bench-program "Building the benchmark" \
-    make -C "$build/test/bench" rocm_ipc_bench
+step bench-programs "Building the benchmarks" \
+    make -C "$build/test/bench" programs
 exec "$top/buildlib/run-bench" "$build/buildlib/settings.sh" "${bench_args[@]}"

@@ -9,14 +9,9 @@
 
 #include <hip/hip_runtime_api.h>
 
-#include <fcntl.h>
-#include <signal.h>
-#include <sys/wait.h>
+#include <unistd.h>
 
-#include <cstdio>
 #include <cstdlib>
-#include <cstring>
-#include <filesystem>
 
 namespace bench {
 
@@ -34,16 +29,6 @@ void check_hip(int status, const char *call)
         throw demo::error(std::string(call) + " failed: " +
                           hipGetErrorString(static_cast<hipError_t>(status)));
     }
-}
-
-void blob::set(const std::string &text)
-{
-    if (text.size() > sizeof(bytes)) {
-        throw demo::error("an address or key of UCX is longer than expected");
-    }
-
-    length = text.size();
-    memcpy(bytes, text.data(), length);
 }
 
 shared_buffer::shared_buffer(const demo::rocm_ipc &transport) :
@@ -197,40 +182,6 @@ void imported::map_all(void *local) const
 
         comp.wait(m_transport, get(i, local, &comp.super));
     }
-}
-
-peer_process::peer_process(const std::string &role, size_t count)
-{
-    auto [ours, theirs]    = demo::channel::make_pair();
-    const std::string fd   = std::to_string(theirs.fd());
-    const std::string text = std::to_string(count);
-    /* Read, not run: what runs is valgrind if this is measured in it */
-    const std::string self = std::filesystem::read_symlink("/proc/self/exe");
-
-    m_pid = fork();
-    if (m_pid == -1) {
-        throw demo::error(std::string("fork: ") + strerror(errno));
-    } else if (m_pid == 0) {
-        /* Only async-signal-safe calls: there may be threads */
-        fcntl(theirs.fd(), F_SETFD, 0);
-        execl(self.c_str(), "rocm_ipc_bench", role.c_str(), fd.c_str(),
-              text.c_str(), nullptr);
-        _exit(EXIT_FAILURE);
-    }
-
-    theirs.close();
-    m_channel = std::make_unique<demo::channel>(std::move(ours));
-}
-
-peer_process::~peer_process()
-{
-    m_channel.reset();
-    waitpid(m_pid, nullptr, 0);
-}
-
-void peer_process::kill()
-{
-    ::kill(m_pid, SIGKILL);
 }
 
 void run_owner_peer(const demo::channel &channel, size_t count)

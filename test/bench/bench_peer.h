@@ -6,13 +6,13 @@
 #ifndef BENCH_PEER_H_
 #define BENCH_PEER_H_
 
-#include "../apps/demo_channel.h"
+#include "bench_message.h"
+#include "bench_process.h"
+
 #include "../apps/demo_uct.h"
 
 #include <hsa/hsa.h>
 #include <hsa/hsa_ext_amd.h>
-
-#include <sys/types.h>
 
 #include <cstdint>
 #include <memory>
@@ -24,42 +24,11 @@ namespace bench {
 /** Bytes of each buffer that is shared. */
 constexpr size_t BUFFER_SIZE = 4096;
 
-/** A string of bytes in a message. */
-struct blob {
-    size_t length;
-    char   bytes[256];
-
-    void set(const std::string &text);
-
-    std::string get() const
-    {
-        return std::string(bytes, length);
-    }
-};
-
-/** How to reach an owner, and how many keys follow. */
-struct address_message {
-    blob   device_address;
-    blob   iface_address;
-    size_t num_keys;
-};
-
-/** A key, and the address that it begins at. */
-struct key_message {
-    uint64_t address;
-    blob     key;
-};
-
 /** What UCX puts into a key, for a peer that does without UCX. */
 struct bare_message {
     hsa_amd_ipc_memory_t memory;
     hsa_amd_ipc_signal_t signal;
     size_t               num_more; /**< How many of these follow */
-};
-
-/** "I am ready", "go on". */
-struct done_message {
-    bool unused;
 };
 
 /** Device memory with its registration, shared by UCX. */
@@ -130,29 +99,6 @@ struct completion {
     completion();
 
     void wait(const demo::rocm_ipc &transport, ucs_status_t status);
-};
-
-/** A peer: this program, started anew in another role (see peer_roles()). */
-class peer_process {
-public:
-    peer_process(const std::string &role, size_t count);
-
-    peer_process(const peer_process&)            = delete;
-    peer_process &operator=(const peer_process&) = delete;
-
-    /** Closes the channel, at which the peer exits, and waits for that. */
-    ~peer_process();
-
-    const demo::channel &channel() const
-    {
-        return *m_channel;
-    }
-
-    void kill();
-
-private:
-    pid_t                          m_pid;
-    std::unique_ptr<demo::channel> m_channel;
 };
 
 /* Peers. Each ends when the other end of the channel is closed. */

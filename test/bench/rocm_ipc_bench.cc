@@ -16,19 +16,11 @@
 
 #include "../apps/demo_gpu.h"
 
-#include <cstdio>
 #include <cstdlib>
 
 namespace {
 
-using bench::peer_process;
-
-struct command {
-    const char *name;
-    const char *arguments;
-    int        num_arguments;
-    void       (*run)(char **arguments);
-};
+using bench::command;
 
 /* What the process that is run measures */
 const command MEASURES[] = {
@@ -68,62 +60,9 @@ const command ROLES[] = {
      [](char **args) { bench::run_bare_peer(demo::channel(atoi(args[0]))); }},
 };
 
-int usage(const char *program)
-{
-    fprintf(stderr, "usage: %s MEASURE ARGUMENT...\n", program);
-    for (const command &measure : MEASURES) {
-        fprintf(stderr, "  %s %s\n", measure.name, measure.arguments);
-    }
-    return 2;
-}
-
-/* The command of that name that takes this many arguments, or NULL */
-template<size_t count>
-const command *find(const command (&commands)[count], const char *name,
-                    int num_arguments)
-{
-    for (const command &candidate : commands) {
-        if (!strcmp(candidate.name, name) &&
-            (candidate.num_arguments == num_arguments)) {
-            return &candidate;
-        }
-    }
-
-    return nullptr;
-}
-
 } // namespace
 
 int main(int argc, char **argv)
 {
-    if (argc < 2) {
-        return usage(argv[0]);
-    }
-
-    const command *const role = find(ROLES, argv[1], argc - 2);
-    if (role != nullptr) {
-        try {
-            role->run(argv + 2);
-        } catch (const demo::peer_gone&) {
-            _exit(EXIT_SUCCESS); /* The other process is done */
-        } catch (const std::exception &e) {
-            fprintf(stderr, "peer: %s\n", e.what());
-        }
-        _exit(EXIT_FAILURE);
-    }
-
-    const command *const measure = find(MEASURES, argv[1], argc - 2);
-    if (measure == nullptr) {
-        return usage(argv[0]);
-    }
-
-    try {
-        demo::open_gpu();
-        measure->run(argv + 2);
-    } catch (const std::exception &e) {
-        fprintf(stderr, "%s: %s\n", argv[1], e.what());
-        return EXIT_FAILURE;
-    }
-
-    return EXIT_SUCCESS;
+    return bench::run_command(argc, argv, demo::open_gpu, MEASURES, ROLES);
 }
