@@ -13,9 +13,11 @@ import os
 import re
 import signal
 import subprocess
+import time
 import xml.etree.ElementTree as xml
 
-PASSED, FAILED, SKIPPED = "passed", "failed", "skipped"
+from results import (FAILED, PASSED, SKIPPED, TIME_IS_UP, ended_text,
+                     outcome)
 
 # UCX's tests throw to skip themselves, of which GoogleTest does not know: its
 # XML says that they ran. UCX prints this between their first and last line.
@@ -27,30 +29,30 @@ class run_error(Exception):
     """The program cannot even say which tests it has."""
 
 
-class outcome:
-    """How one test ended."""
-
-    def __init__(self, state, text=""):
-        self.state = state
-        self.text = text
-
-
 class program:
     """A GoogleTest program, with what it needs to run."""
 
-    def __init__(self, path, environment, folder, log, cwd=None):
+    def __init__(self, path, environment, folder, log, cwd=None, deadline=None):
         """@a environment: a callable that makes a fresh one for each run, and
         a context manager that cleans up after it. @a folder: for the XML.
-        @a log: an open file, which all output goes to."""
+        @a log: an open file, which all output goes to. @a deadline: when the
+        program is not run any more, by the monotonic clock."""
         self.path = path
         self.environment = environment
         self.folder = folder
         self.log = log
         self.cwd = cwd
+        self.deadline = deadline
 
     def execute(self, arguments, timeout):
         """Run it once. Returns its exit status, or what ended it, and its
         output."""
+        late = f"did not end within {timeout} s"
+        if self.deadline is not None and \
+           self.deadline - time.monotonic() < timeout:
+            timeout, late = self.deadline - time.monotonic(), TIME_IS_UP
+            if timeout <= 0:
+                return late, ""
         start = self.log.tell()
         with self.environment() as environment:
             with subprocess.Popen([self.path] + arguments, env=environment,
@@ -60,7 +62,7 @@ class program:
                 try:
                     ended = process.wait(timeout)
                 except subprocess.TimeoutExpired:
-                    ended = f"did not end within {timeout} s"
+                    ended = late
                 end_group(process)
         with open(self.log.name, encoding="utf-8", errors="replace") as log:
             log.seek(start)
@@ -109,9 +111,8 @@ class program:
         mark_skipped(results, output)
         return results, ""
 
-    def run(self, pattern, timeout, timeout_of_one):
-        """Returns {name: outcome} for all tests that the pattern selects."""
-        names = self.list_tests(pattern)
+    def run(self, names, timeout, timeout_of_one):
+        """Returns {name: outcome} for these tests."""
         results = {}
         for suite in dict.fromkeys(name.rpartition(".")[0] for name in names):
             tests = [name for name in names if name.startswith(suite + ".")]
@@ -139,15 +140,6 @@ def end_group(process):
         os.killpg(process.pid, signal.SIGKILL)
     except ProcessLookupError:
         pass
-
-
-def ended_text(ended):
-    """What is said of a program that ended so."""
-    if isinstance(ended, str):
-        return ended
-    if ended < 0:
-        return f"was killed by {signal.Signals(-ended).name}"
-    return f"ended with status {ended}"
 
 
 def read_xml(path):

@@ -18,6 +18,12 @@ setup_usage="  --with-ucx-source=DIR  UCX's source tree, a git checkout or an un
                          release; it is copied, never changed (default: the
                          distribution's source package, through apt)
   --with-rocm=DIR        where ROCm is (default: /opt/rocm, else /usr)
+  --with-cuda=DIR        where the CUDA toolkit is (default: /usr/local/cuda,
+                         else that of nvcc, else /usr); --without-cuda leaves
+                         the CUDA part out, as does a machine without one
+  --with-nvml=DIR        folder with include/nvml.h and lib/libnvidia-ml.so
+                         (default: the toolkit's, else the distribution's
+                         package, through apt)
   --help                 show this text"
 
 configure_args=()
@@ -34,7 +40,7 @@ setup_option()
         ucx_source=$(cd "$ucx_source" && pwd)
         configure_args+=("--with-ucx-source=$ucx_source")
         ;;
-    --with-rocm=*)
+    --with-rocm=*|--with-cuda=*|--without-cuda|--with-nvml=*)
         configure_args+=("$1")
         ;;
     *)
@@ -56,6 +62,62 @@ rocm_group()
 fetch_group()
 {
     [ -n "$ucx_source" ] || echo fetch
+}
+
+# given ARG: the last value that option ARG of configure was given; fails if none
+given()
+{
+    local arg value
+
+    for arg in "${configure_args[@]}"; do
+        case $arg in "$1="*) value=${arg#*=} ;; esac
+    done
+    [ -n "${value-}" ] && printf '%s\n' "$value"
+}
+
+# The CUDA toolkit that configure will take, or nothing. Where it looks is in
+# config/m4/cuda_dir.m4.
+cuda_toolkit()
+{
+    local dir nvcc
+    local -a dirs
+
+    [[ " ${configure_args[*]} " != *" --without-cuda "* ]] || return 0
+    nvcc=$(readlink -f "$(command -v nvcc)" || true)
+    dirs=(/usr/local/cuda ${nvcc:+"${nvcc%/*/*}"} /usr)
+    case $(given --with-cuda || true) in
+    no) return 0 ;;
+    yes|"") ;;
+    *) dirs=("$(given --with-cuda)") ;;
+    esac
+
+    for dir in "${dirs[@]}"; do
+        if [ -f "$dir/include/cuda.h" ] &&
+           [ -f "$dir/include/cuda_runtime.h" ]; then
+            printf '%s\n' "$dir"
+            return 0
+        fi
+    done
+}
+
+# Whether there is a CUDA toolkit, and no nvml.h for it
+needs_nvml()
+{
+    local toolkit
+
+    toolkit=$(cuda_toolkit)
+    [ -n "$toolkit" ] && ! given --with-nvml >/dev/null &&
+        [ ! -f "$build/nvml/include/nvml.h" ] &&
+        [ ! -f "$toolkit/include/nvml.h" ] && [ ! -f /usr/include/nvml.h ]
+}
+
+# Without it the CUDA part is left out, or configure fails if a toolkit was named:
+# it says so
+fetch_nvml()
+{
+    step nvml "Fetching NVML, which UCX's CUDA transports use" \
+        "$top/buildlib/nvml-fetch" "$build/nvml" || return 0
+    rm -f "$build/.configured"
 }
 
 needs_autogen()
@@ -99,15 +161,18 @@ setup()
     [ "$packages_installed" = no ] || rm -f "$build/.configured"
 
     [ -z "$ucx_source" ] || check_ucx_source
+    ! needs_nvml || fetch_nvml
     if needs_autogen; then
         step autogen "Running autogen.sh" "$top/autogen.sh"
     fi
-    key=$(printf '%s\n' "${configure_args[@]}")
+    key=$(printf '%s\n' "${configure_args[@]}" "toolkit: $(cuda_toolkit)")
     if [ ! -f "$build/Makefile" ] ||
        [ "$top/configure" -nt "$build/config.status" ] ||
        ! is_stamped "$build/.configured" "$key"; then
         rm -f "$build/.configured"
         step configure "Configuring" run_configure
+        grep -h '^configure: the CUDA part is left out' "$log_dir/configure.log" |
+            sed 's/^configure: /Note: /' || true
         stamp "$build/.configured" "$key"
     fi
 }

@@ -14,9 +14,9 @@ usage()
     cat <<USAGE
 usage: contrib/check.sh [OPTION...]
 
-Run the whole test suite, on the emulated ROCm runtime. Installs what is missing
-and builds in build/ first. The last line is 'N passed, N failed, N skipped'; the
-exit status is zero if something passed and nothing failed.
+Run the whole test suite, on the emulated ROCm and CUDA runtimes. Installs what
+is missing and builds in build/ first. The last line is 'N passed, N failed, N
+skipped'; the exit status is zero if something passed and nothing failed.
 
   --asan                 everything with AddressSanitizer, in build/asan
   --tsan                 the tests with two processes and the emulators' with
@@ -48,6 +48,8 @@ build_all
 make -s -C "$build" ucx-gtest
 step emulator-tests "Building the emulators' tests" \
     make -C "$build/test/emul" check TESTS=
+step bench-programs "Building the benchmarks" \
+    make -C "$build/test/bench" programs
 step fuzz-target "Building the fuzz target" make -C "$build/test/fuzz" check
 exec "$top/buildlib/run-suites" "${suites_args[@]}" \
     "$build/buildlib/settings.sh"

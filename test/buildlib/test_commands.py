@@ -102,7 +102,7 @@ class missing_packages(test_case):
                 self.assertIn(line.split()[1], explained, line)
 
 
-COMMANDS = ("bench.sh", "check.sh", "demo.sh")
+COMMANDS = ("bench.sh", "bundle.sh", "check.sh", "demo.sh")
 
 
 class command_lines(test_case):
@@ -117,6 +117,11 @@ class command_lines(test_case):
         for name in COMMANDS:
             self.fail_with(["--frobnicate", "usage:"],
                            os.path.join(TOP, "contrib", name), "--frobnicate")
+
+    def test_archive_of_another_kind(self):
+        for name in ("tests.zip", ""):
+            self.fail_with(["-o", ".tar.xz"],
+                           os.path.join(TOP, "contrib/bundle.sh"), "-o", name)
 
     def test_source_that_is_not_there(self):
         for name in COMMANDS:

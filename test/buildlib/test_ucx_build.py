@@ -14,22 +14,40 @@ from support import (BUILDLIB, MADE_UP_UCX, read_file, snapshot, test_case,
                      write_files)
 
 # The made-up autogen.sh writes the made-up configure, that writes Makefiles in
-# which building means copying. FAIL_IN and WAIT_IN name what shall fail or
-# wait; $TRACE gets a line for all that is done.
+# which building means copying: one module for each runtime, and unit tests that
+# name the runtimes that they were configured for. FAIL_IN and WAIT_IN name what
+# shall fail or wait; $TRACE gets a line for all that is done.
 CONFIGURE = """\
 #!/bin/sh
 set -e
-echo configure >>"$TRACE"
-[ "$FAIL_IN" != configure ]
 from=$(cd "$(dirname "$0")" && pwd)
+runtimes= gtest=
+for option; do
+    case $option in
+    --with-rocm=*|--with-cuda=*)
+        runtime=${option#--with-}
+        runtimes="$runtimes ${runtime%%=*}" ;;
+    --enable-gtest) gtest=-gtest ;;
+    esac
+done
+echo "configure$gtest" >>"$TRACE"
+[ "$FAIL_IN" != "configure$gtest" ]
 mkdir -p src/uct modules
 touch half
-if [ "$WAIT_IN" = configure ]; then echo waiting >>"$TRACE"; sleep 60 || true; fi
-[ -n "$WITHOUT_ROCM" ] || echo '#define HAVE_ROCM 1' >config.h
+if [ "$WAIT_IN" = "configure$gtest" ]; then
+    echo waiting >>"$TRACE"
+    sleep 60 || true
+fi
 touch config.h
+all=
+for runtime in $runtimes; do
+    [ "$runtime" != "$UNUSABLE" ] || continue
+    echo "#define HAVE_$(echo $runtime | tr a-z A-Z) 1" >>config.h
+    all="$all ../../modules/libuct_$runtime.so.0"
+done
 cat >src/uct/Makefile <<MAKEFILE
-all: ../../modules/libuct_rocm.so.0
-../../modules/libuct_rocm.so.0: $from/src/uct/rocm/b.c
+all:$all
+../../modules/libuct_%.so.0: $from/src/uct/rocm/b.c
 	@echo compile >>"$TRACE"
 	@[ "\\$\\$FAIL_IN" != compile ]
 	cat $from/src/uct/rocm/*.c >\\$@
@@ -40,6 +58,16 @@ MAKEFILE
 mkdir -p cmake
 printf 'install:\\n' >cmake/Makefile
 printf 'install-am:\\n' >Makefile
+[ -n "$gtest" ] || exit 0
+mkdir -p test/gtest
+cat >test/gtest/Makefile <<MAKEFILE
+all: gtest
+gtest: $from/src/uct/rocm/b.c ../../src/uct/Makefile
+	@echo compile-gtest >>"$TRACE"
+	@[ "\\$\\$FAIL_IN" != "compile-gtest$runtimes" ]
+	echo 'for$runtimes:' '\\$(CXX)' >\\$@
+	cat $from/src/uct/rocm/b.c >>\\$@
+MAKEFILE
 """
 
 AUTOGEN = """\
@@ -59,6 +87,10 @@ prefix=/usr/local
 libdir=/usr/local/lib
 ucx_source_given='{source}'
 rocm_dir='{rocm}'
+cuda_dir='{cuda}'
+cuda_libdir=
+nvml_includedir='{nvml}'
+nvml_libdir='{nvml}'
 sanitizer=
 CC=gcc
 CXX=g++
@@ -80,12 +112,13 @@ class ucx_build_test(test_case):
         for tool in ("overlay", "ucx-build", "ucx-fetch", "apt-sources"):
             os.symlink(os.path.join(BUILDLIB, tool),
                        os.path.join(self.project, "buildlib", tool))
+        write_files(self.project, {"buildlib/gtest_include/cuda.h": "made up\n"})
         self.configure()
 
     def configure(self, **changed):
         """Write what the project's configure would."""
         values = dict(project=self.project, build=self.build, source=self.ucx,
-                      rocm="/usr")
+                      rocm="/usr", cuda="", nvml="")
         values.update(changed)
         write_files(self.folder, {"settings.sh": SETTINGS.format(**values)})
 
@@ -97,7 +130,7 @@ class ucx_build_test(test_case):
     def environment(self, **more):
         """The environment of the made-up UCX."""
         return dict({"TRACE": self.path("trace"), "FAIL_IN": "", "WAIT_IN": "",
-                     "FILL": "", "WITHOUT_ROCM": "", "BUILD_LOCK_HELD": ""},
+                     "FILL": "", "UNUSABLE": "", "BUILD_LOCK_HELD": ""},
                     **more)
 
     def do_stage(self, stage, *arguments, **environment):
@@ -110,15 +143,30 @@ class ucx_build_test(test_case):
         return self.fail_with(texts, *self.command(stage),
                               env=self.environment(**environment))
 
+    def kill_waiting(self, stage, step):
+        """Do a stage, and kill it and all that it has started in this step."""
+        with subprocess.Popen(self.command(stage), start_new_session=True,
+                              stdout=subprocess.DEVNULL,
+                              env=dict(os.environ, **self.environment(
+                                  WAIT_IN=step))) as process:
+            while "waiting" not in (read_file(self.folder, "trace") or ""):
+                self.assertIsNone(process.poll())
+                time.sleep(0.01)
+            os.killpg(process.pid, signal.SIGKILL)
+
     def trace(self):
         """What was done since the last time that this was asked."""
         done = (read_file(self.folder, "trace") or "").split()
         write_files(self.folder, {"trace": ""})
         return done
 
-    def module(self, folder):
+    def module(self, folder, runtime="rocm"):
         """A module's content."""
-        return read_file(self.build, f"ucx/{folder}/libuct_rocm.so.0")
+        return read_file(self.build, f"ucx/{folder}/libuct_{runtime}.so.0")
+
+    def gtest(self, runtime):
+        """The content of a runtime's unit tests."""
+        return read_file(self.build, f"ucx/gtest-{runtime}/test/gtest/gtest")
 
 
 class stages(ucx_build_test):
@@ -166,6 +214,30 @@ class stages(ucx_build_test):
         self.assertIn("int patched;", read_file(self.path("dest"),
                                                 "made-up/libuct_rocm.so.0"))
 
+    def test_cuda_has_its_module_beside_that_of_rocm(self):
+        self.configure(cuda="/toolkit")
+        self.do_stage("patched")
+        self.assertEqual(self.trace(), ["autogen", "configure"] + 4 * ["compile"])
+        for runtime in ("rocm", "cuda"):
+            self.assertIn("int b;", self.module("stock-modules", runtime))
+            self.assertIn("int patched;", self.module("obj/modules", runtime))
+
+    def test_a_toolkit_that_comes_or_goes_starts_anew(self):
+        self.do_stage("patched")
+        self.assertIsNone(self.module("stock-modules", "cuda"))
+        self.configure(cuda="/toolkit")
+        self.assertIn("starting anew", self.do_stage("patched"))
+        self.assertIsNotNone(self.module("stock-modules", "cuda"))
+        self.configure()
+        self.assertIn("starting anew", self.do_stage("patched"))
+        self.assertIsNone(self.module("stock-modules", "cuda"))
+
+    def test_another_nvml_starts_anew(self):
+        self.configure(cuda="/toolkit")
+        self.do_stage("patched")
+        self.configure(cuda="/toolkit", nvml="/elsewhere")
+        self.assertIn("starting anew", self.do_stage("patched"))
+
     def test_users_tree_stays_as_it_was(self):
         before = snapshot(self.ucx)
         self.do_stage("patched")
@@ -183,6 +255,89 @@ class stages(ucx_build_test):
         self.assertIsNone(read_file(self.build, "ucx/source/config.status"))
         self.assertIsNone(read_file(self.build, "ucx/source/.git/HEAD"))
         self.assertIsNotNone(read_file(self.build, "ucx/source/src/uct/rocm/b.c"))
+
+
+class unit_tests(ucx_build_test):
+    """Stage gtest: a build of its own for each runtime."""
+
+    def test_of_rocm_alone(self):
+        self.do_stage("gtest")
+        self.assertEqual(self.trace()[4:], ["configure-gtest", "compile-gtest"])
+        self.assertIn("for rocm:", self.gtest("rocm"))
+        self.assertIn("int patched;", self.gtest("rocm"))
+        self.assertIsNone(self.gtest("cuda"))
+
+    def test_of_both_are_apart(self):
+        self.configure(cuda="/toolkit")
+        self.do_stage("gtest")
+        self.assertEqual(self.trace()[6:],
+                         2 * ["configure-gtest", "compile-gtest"])
+        for runtime in ("rocm", "cuda"):
+            self.assertIn(f"for {runtime}:", self.gtest(runtime))
+            self.assertEqual(
+                os.path.realpath(os.path.join(
+                    self.build, f"ucx/gtest-{runtime}/src")),
+                os.path.join(self.build, "ucx/obj/src"))
+
+    def test_see_our_cuda_header_first(self):
+        self.do_stage("gtest")
+        self.assertIn(f"g++ -I{self.project}/buildlib/gtest_include\n",
+                      self.gtest("rocm"))
+
+    def test_a_second_time_nothing(self):
+        self.configure(cuda="/toolkit")
+        self.do_stage("gtest")
+        before = snapshot(self.build)
+        self.assertEqual(self.do_stage("gtest"), "")
+        self.assertEqual(before, snapshot(self.build))
+
+    def test_an_edit_compiles_and_does_not_configure(self):
+        self.configure(cuda="/toolkit")
+        self.do_stage("gtest")
+        self.trace()
+        time.sleep(0.01)
+        write_files(self.project, {"src/uct/rocm/b.c": "int edited;\n"})
+        self.do_stage("gtest")
+        self.assertEqual(self.trace(), 2 * ["compile"] + 2 * ["compile-gtest"])
+        self.assertIn("int edited;", self.gtest("cuda"))
+
+    def test_another_cuda_header_compiles(self):
+        self.do_stage("gtest")
+        self.trace()
+        write_files(self.project, {"buildlib/gtest_include/cuda.h": "other\n"})
+        self.do_stage("gtest")
+        self.assertEqual(self.trace(), ["compile-gtest"])
+
+    def test_another_toolkit_starts_them_anew(self):
+        self.configure(cuda="/toolkit")
+        self.do_stage("gtest")
+        self.configure()
+        self.assertIn("starting anew", self.do_stage("gtest"))
+        self.assertIsNone(self.gtest("cuda"))
+        self.assertIn("for rocm:", self.gtest("rocm"))
+
+    def test_one_that_fails_does_not_undo_the_other(self):
+        self.configure(cuda="/toolkit")
+        for step, log in (("configure-gtest", "ucx-configure-gtest-rocm"),
+                          ("compile-gtest rocm", "ucx-gtest-rocm"),
+                          ("compile-gtest cuda", "ucx-gtest-cuda")):
+            said = self.fail_stage(["failed after"], "gtest", FAIL_IN=step)
+            self.assertIn(os.path.join(self.build, "logs", log + ".log"), said)
+        self.trace()
+        self.do_stage("gtest")
+        self.assertEqual(self.trace().count("configure-gtest"), 0)
+        for runtime in ("rocm", "cuda"):
+            self.assertIn(f"for {runtime}:", self.gtest(runtime))
+
+    def test_killed_half_way_configure_is_done_again(self):
+        self.do_stage("patched")
+        self.kill_waiting("gtest", "configure-gtest")
+        self.assertTrue(os.path.exists(os.path.join(
+            self.build, "ucx/gtest-rocm/half")))
+        self.do_stage("gtest")
+        self.assertIn("for rocm:", self.gtest("rocm"))
+        self.assertTrue(os.path.islink(os.path.join(self.build,
+                                                    "ucx/gtest-rocm/src")))
 
 
 class failures(ucx_build_test):
@@ -206,7 +361,13 @@ class failures(ucx_build_test):
         self.assertEqual(self.trace(), [])
 
     def test_no_rocm(self):
-        self.fail_stage(["no usable ROCm"], "patched", WITHOUT_ROCM="y")
+        self.fail_stage(["no usable ROCm"], "patched", UNUSABLE="rocm")
+        self.do_stage("patched")
+
+    def test_cuda_that_ucx_cannot_use(self):
+        self.configure(cuda="/toolkit")
+        self.fail_stage(["no usable CUDA", "--without-cuda"], "patched",
+                        UNUSABLE="cuda")
         self.do_stage("patched")
 
     def test_each_step_names_its_log_and_goes_on_later(self):
@@ -220,14 +381,7 @@ class failures(ucx_build_test):
         self.assertIn("int patched;", self.module("obj/modules"))
 
     def test_killed_half_way_is_done_again(self):
-        with subprocess.Popen(self.command("patched"), start_new_session=True,
-                              stdout=subprocess.DEVNULL,
-                              env=dict(os.environ, **self.environment(
-                                  WAIT_IN="configure"))) as process:
-            while "waiting" not in (read_file(self.folder, "trace") or ""):
-                self.assertIsNone(process.poll())
-                time.sleep(0.01)
-            os.killpg(process.pid, signal.SIGKILL)
+        self.kill_waiting("patched", "configure")
         self.assertTrue(os.path.exists(os.path.join(self.build, "ucx/obj/half")))
         self.trace()
         self.do_stage("patched")
