@@ -13,19 +13,17 @@
 
 namespace demo {
 
+/** Throws if UCX could not do it. */
+void check_ucx(ucs_status_t status, const std::string &what);
+
 /**
- * UCX's rocm_ipc transport, opened in this process through UCT, the layer of
- * UCX that has one function for each thing that a transport can do.
+ * A transport of UCX, opened in this process through UCT, the layer of UCX that
+ * has one function for each thing that a transport can do.
  */
-class rocm_ipc {
+class transport {
 public:
-    /** Open the transport. Throws demo::error if UCX does not offer it. */
-    rocm_ipc();
-
-    rocm_ipc(const rocm_ipc&)            = delete;
-    rocm_ipc &operator=(const rocm_ipc&) = delete;
-
-    ~rocm_ipc();
+    transport(const transport&)            = delete;
+    transport &operator=(const transport&) = delete;
 
     /** What a peer needs to know to reach this process. */
     std::string device_address() const;
@@ -39,6 +37,15 @@ public:
     std::string pack_key(uct_mem_h memory) const;
 
     void deregister(uct_mem_h memory) const;
+
+    /** An endpoint, which is the caller's, to who has these addresses. */
+    uct_ep_h connect(const std::string &device_address,
+                     const std::string &iface_address) const;
+
+    const std::string &name() const
+    {
+        return m_name;
+    }
 
     uct_component_h component() const
     {
@@ -55,12 +62,34 @@ public:
         return m_worker;
     }
 
+protected:
+    /**
+     * Open the transport. Throws demo::error if UCX does not offer it.
+     *
+     * @param name      The transport's.
+     * @param component The name of what it is a part of.
+     * @param module    UCX's library that has it.
+     * @param event_cb  Called when something has completed, if not NULL.
+     */
+    transport(const std::string &name, const std::string &component,
+              const std::string &module,
+              uct_async_event_cb_t event_cb = nullptr);
+
+    ~transport();
+
+    const uct_iface_attr_t &iface_attr() const
+    {
+        return m_iface_attr;
+    }
+
 private:
-    void open();
+    void open(const std::string &component, const std::string &module,
+              uct_async_event_cb_t event_cb);
     void close();
     void open_md();
-    void open_iface();
+    void open_iface(uct_async_event_cb_t event_cb);
 
+    const std::string   m_name;
     uct_component_h     m_component = nullptr;
     uct_md_h            m_md        = nullptr;
     ucs_async_context_t *m_async    = nullptr;
@@ -68,6 +97,14 @@ private:
     uct_iface_h         m_iface     = nullptr;
     uct_iface_attr_t    m_iface_attr;
     size_t              m_key_size  = 0;
+};
+
+/** UCX's rocm_ipc transport. */
+class rocm_ipc : public transport {
+public:
+    rocm_ipc() : transport("rocm_ipc", "rocm_ipc", "libuct_rocm.so")
+    {
+    }
 };
 
 /** A peer's memory, reached through rocm_ipc. */
@@ -87,8 +124,8 @@ public:
     void get(void *local, uint64_t remote_address, size_t length);
 
 private:
-    const rocm_ipc   &m_transport;
-    uct_ep_h         m_ep  = nullptr;
+    const rocm_ipc    &m_transport;
+    const uct_ep_h    m_ep;
     uct_rkey_bundle_t m_rkey;
 };
 
