@@ -15,23 +15,6 @@ memory_map &memory_map::instance()
     return *map;
 }
 
-void memory_map::add(const mapping &m)
-{
-    by_base.emplace(uintptr_t(m.base), m);
-}
-
-mapping *memory_map::find(const void *pointer)
-{
-    auto next = by_base.upper_bound(uintptr_t(pointer));
-
-    if (next == by_base.begin()) {
-        return nullptr;
-    }
-
-    mapping &candidate = std::prev(next)->second;
-    return candidate.holds(pointer) ? &candidate : nullptr;
-}
-
 bool memory_map::overlaps(const void *base, size_t size) const
 {
     auto next = by_base.lower_bound(uintptr_t(base) + size);

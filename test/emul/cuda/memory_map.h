@@ -8,10 +8,10 @@
 
 #include "context.h"
 
+#include <core/address_map.h>
+
 #include <cstdint>
-#include <map>
 #include <mutex>
-#include <shared_mutex>
 
 /*
  * What the driver knows about addresses of this process.
@@ -59,37 +59,10 @@ struct mapping {
     }
 };
 
-/**
- * The map itself. Whoever changes it, or what is mapped, holds @ref mutex
- * exclusively; whoever touches the memory behind it holds it shared, so that it
- * cannot be unmapped meanwhile.
- */
-class memory_map {
+/** The map itself. */
+class memory_map : public address_map<mapping> {
 public:
     static memory_map &instance();
-
-    mutable std::shared_mutex mutex;
-
-    void add(const mapping &m);
-
-    /** Remove the mapping with this base.
-     *  @return false, and nothing is removed, unless accept(mapping). */
-    template<typename predicate>
-    bool remove(const void *base, mapping *removed_p, predicate accept)
-    {
-        auto found = by_base.find(uintptr_t(base));
-
-        if ((found == by_base.end()) || !accept(found->second)) {
-            return false;
-        }
-
-        *removed_p = found->second;
-        by_base.erase(found);
-        return true;
-    }
-
-    /** @return The mapping that holds an address, or nullptr. */
-    mapping *find(const void *pointer);
 
     /** @return The first one that accept(mapping), or nullptr. */
     template<typename predicate> mapping *find_if(predicate accept)
@@ -110,15 +83,6 @@ public:
      *          in an address range of the driver and not mapped. */
     char *reach(const void *pointer, size_t length);
 
-    template<typename function> void each(function visit) const
-    {
-        for (auto &entry : by_base) {
-            visit(entry.second);
-        }
-    }
-
-private:
-    std::map<uintptr_t, mapping> by_base;
 };
 
 } // namespace emul

@@ -17,7 +17,7 @@ memory_map &memory_map::instance()
 
 void memory_map::add(const mapping &m)
 {
-    by_base.emplace(uintptr_t(m.base), m);
+    address_map::add(m);
     if (m.kind == mapping_kind::locked) {
         locks.emplace(uintptr_t(m.host), uintptr_t(m.base));
         longest_lock = std::max(longest_lock, m.size);
@@ -43,18 +43,6 @@ void memory_map::clear()
 {
     by_base.clear();
     locks.clear();
-}
-
-mapping *memory_map::find(const void *pointer)
-{
-    auto next = by_base.upper_bound(uintptr_t(pointer));
-
-    if (next == by_base.begin()) {
-        return nullptr;
-    }
-
-    mapping &candidate = std::prev(next)->second;
-    return candidate.holds(pointer) ? &candidate : nullptr;
 }
 
 mapping *memory_map::find_any(const void *pointer)

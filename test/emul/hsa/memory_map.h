@@ -8,10 +8,11 @@
 
 #include "hsa_headers.h"
 
+#include <core/address_map.h>
+
 #include <cstdint>
 #include <map>
 #include <mutex>
-#include <shared_mutex>
 #include <vector>
 
 /*
@@ -52,43 +53,18 @@ struct mapping {
     }
 };
 
-/**
- * The map itself. Whoever changes it, or what is mapped, holds @ref mutex
- * exclusively; whoever touches the memory behind it holds it shared, so that it
- * cannot be unmapped meanwhile.
- */
-class memory_map {
+/** The map itself. */
+class memory_map : public address_map<mapping> {
 public:
     static memory_map &instance();
 
-    mutable std::shared_mutex mutex;
-
     void add(const mapping &m);
-
-    /** Remove the mapping with this base.
-     *  @return false, and nothing is removed, unless accept(mapping). */
-    template<typename predicate>
-    bool remove(const void *base, mapping *removed_p, predicate accept)
-    {
-        auto found = by_base.find(uintptr_t(base));
-
-        if ((found == by_base.end()) || !accept(found->second)) {
-            return false;
-        }
-
-        *removed_p = found->second;
-        by_base.erase(found);
-        return true;
-    }
 
     /** Remove one of the locks that begin at this host address. */
     bool remove_lock(const void *host, mapping *removed_p);
 
-    /** @return The mapping that holds an address as the agents see it, or
-     *          nullptr. */
-    mapping *find(const void *pointer);
-
-    /** The same, also for host addresses of locked memory. */
+    /** @return As of find(), which takes an address as the agents see it, also
+     *          for host addresses of locked memory. */
     mapping *find_any(const void *pointer);
 
     /** @return Where the host can reach [pointer, pointer + length) as an agent
@@ -98,15 +74,7 @@ public:
     /** Forget everything. */
     void clear();
 
-    template<typename function> void each(function visit) const
-    {
-        for (auto &entry : by_base) {
-            visit(entry.second);
-        }
-    }
-
 private:
-    std::map<uintptr_t, mapping>        by_base;
     std::multimap<uintptr_t, uintptr_t> locks;   /* host address to base */
     size_t                              longest_lock = 0;
 };

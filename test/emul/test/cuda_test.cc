@@ -87,56 +87,6 @@ void cuda_test::TearDown()
     EXPECT_EQ(0, count(EMUL_COUNT_BYTES_CHARGED, EMUL_ANY_PROCESS));
 }
 
-int64_t cuda_test::count(emul_count_t what, pid_t pid)
-{
-    int64_t value = -1;
-
-    EXPECT_EQ(0, api().count(pid, what, &value));
-    return value;
-}
-
-int64_t cuda_test::calls(const char *function, pid_t pid)
-{
-    int64_t value = -1;
-
-    EXPECT_EQ(0, api().calls(pid, function, &value)) << function;
-    return value;
-}
-
-int64_t cuda_test::waiters(const char *point, pid_t pid)
-{
-    int64_t value = -1;
-
-    EXPECT_EQ(0, api().gate_waiters(pid, point, &value)) << point;
-    return value;
-}
-
-void cuda_test::set(const char *name, const char *value)
-{
-    EXPECT_EQ(0, api().set(name, value)) << name << "=" << value;
-}
-
-void cuda_test::close_gate(const std::string &point, pid_t pid)
-{
-    EXPECT_EQ(0, api().gate_close(pid, point.c_str())) << point;
-}
-
-void cuda_test::open_gate(const std::string &point, pid_t pid)
-{
-    EXPECT_EQ(0, api().gate_open(pid, point.c_str())) << point;
-}
-
-void cuda_test::pass_gate(const std::string &point, uint64_t passes)
-{
-    EXPECT_EQ(0, api().gate_pass(getpid(), point.c_str(), passes)) << point;
-}
-
-void cuda_test::fail(const char *function, uint64_t nth, uint64_t count,
-                     int status, pid_t pid)
-{
-    EXPECT_EQ(0, api().fail(pid, function, nth, count, status)) << function;
-}
-
 CUdeviceptr cuda_test::allocate(size_t size)
 {
     CUdeviceptr pointer = 0;
@@ -213,13 +163,6 @@ std::string cuda_test::gate_of(CUstream stream)
 
     EXPECT_OK(cuStreamGetId(stream, &id));
     return "stream-" + std::to_string(uint32_t(id));
-}
-
-std::string cuda_test::new_node()
-{
-    static unsigned number = 0;
-
-    return std::string(getenv("EMUL_NODE")) + "-" + std::to_string(++number);
 }
 
 int main(int argc, char **argv)

@@ -7,8 +7,7 @@
 #define EMUL_TEST_CUDA_TEST_H_
 
 #include "child.h"
-
-#include <emul.h>
+#include "node_test.h"
 
 #include <cuda.h>
 #include <gtest/gtest.h>
@@ -64,9 +63,6 @@
         _statement; \
     }, ::testing::KilledBySignal(SIGABRT), _message)
 
-constexpr size_t kilobyte = 1024;
-constexpr size_t megabyte = 1024 * kilobyte;
-
 /** Holds a stream by a host function that returns when it is told to, on a real
  *  GPU as well. One at a time: a real driver may have one thread for all. */
 class blocker {
@@ -99,25 +95,10 @@ private:
 
 /** A test in the primary context of device 0, with default settings. At its end
  *  nothing must be held any more by this process nor charged on the node. */
-class cuda_test : public ::testing::Test {
+class cuda_test : public node_test {
 protected:
     void SetUp() override;
     void TearDown() override;
-
-    static const emul_api_t &api()
-    {
-        return *emul_get();
-    }
-
-    static int64_t count(emul_count_t what, pid_t pid = getpid());
-    static int64_t calls(const char *function, pid_t pid = getpid());
-    static int64_t waiters(const char *point, pid_t pid = getpid());
-    static void set(const char *name, const char *value);
-    static void close_gate(const std::string &point, pid_t pid = getpid());
-    static void open_gate(const std::string &point, pid_t pid = getpid());
-    static void pass_gate(const std::string &point, uint64_t passes);
-    static void fail(const char *function, uint64_t nth, uint64_t count,
-                     int status, pid_t pid = getpid());
 
     /** These fail the test if they cannot. */
     static CUdeviceptr allocate(size_t size);
@@ -135,9 +116,6 @@ protected:
 
     /** The name of the gate of a stream. */
     static std::string gate_of(CUstream stream);
-
-    /** A directory for a node of its own, and the variable for it. */
-    static std::string new_node();
 
     /** The context that is current in every test. */
     static CUcontext primary();

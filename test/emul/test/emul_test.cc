@@ -52,51 +52,6 @@ void emul_test::TearDown()
     EXPECT_OK(hsa_shut_down());
 }
 
-int64_t emul_test::count(emul_count_t what, pid_t pid)
-{
-    int64_t value = -1;
-
-    EXPECT_EQ(0, api().count(pid, what, &value));
-    return value;
-}
-
-int64_t emul_test::calls(const char *function, pid_t pid)
-{
-    int64_t value = -1;
-
-    EXPECT_EQ(0, api().calls(pid, function, &value));
-    return value;
-}
-
-int64_t emul_test::waiters(const char *point, pid_t pid)
-{
-    int64_t value = -1;
-
-    EXPECT_EQ(0, api().gate_waiters(pid, point, &value));
-    return value;
-}
-
-void emul_test::set(const char *name, const char *value)
-{
-    EXPECT_EQ(0, api().set(name, value)) << name << "=" << value;
-}
-
-void emul_test::close_gate(const char *point, pid_t pid)
-{
-    EXPECT_EQ(0, api().gate_close(pid, point)) << point;
-}
-
-void emul_test::open_gate(const char *point, pid_t pid)
-{
-    EXPECT_EQ(0, api().gate_open(pid, point)) << point;
-}
-
-void emul_test::fail(const char *function, uint64_t nth, uint64_t count,
-                     int status, pid_t pid)
-{
-    EXPECT_EQ(0, api().fail(pid, function, nth, count, status)) << function;
-}
-
 uint64_t *emul_test::allocate(size_t size, unsigned gpu_number)
 {
     void *pointer = nullptr;
@@ -146,13 +101,6 @@ hsa_amd_ipc_signal_t emul_test::export_signal(hsa_signal_t signal)
 
     EXPECT_OK(hsa_amd_ipc_signal_create(signal, &handle));
     return handle;
-}
-
-std::string emul_test::new_node()
-{
-    static unsigned number = 0;
-
-    return std::string(getenv("EMUL_NODE")) + "-" + std::to_string(++number);
 }
 
 int main(int argc, char **argv)

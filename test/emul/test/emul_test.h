@@ -7,9 +7,8 @@
 #define EMUL_TEST_H_
 
 #include "hsa_objects.h"
+#include "node_test.h"
 #include "peer.h"
-
-#include <emul.h>
 
 #include <gtest/gtest.h>
 
@@ -33,24 +32,10 @@
 
 /** A test on the common node, with default settings. At its end nothing must be
  *  held any more by this process nor charged on the node. */
-class emul_test : public ::testing::Test {
+class emul_test : public node_test {
 protected:
     void SetUp() override;
     void TearDown() override;
-
-    static const emul_api_t &api()
-    {
-        return *emul_get();
-    }
-
-    static int64_t count(emul_count_t what, pid_t pid = getpid());
-    static int64_t calls(const char *function, pid_t pid = getpid());
-    static int64_t waiters(const char *point, pid_t pid = getpid());
-    static void set(const char *name, const char *value);
-    static void close_gate(const char *point, pid_t pid = getpid());
-    static void open_gate(const char *point, pid_t pid = getpid());
-    static void fail(const char *function, uint64_t nth, uint64_t count,
-                     int status, pid_t pid = getpid());
 
     /** Allocate on a GPU; fails the test if it cannot. */
     static uint64_t *allocate(size_t size, unsigned gpu_number = 0);
@@ -59,12 +44,6 @@ protected:
     static hsa_signal_t signal(hsa_signal_value_t value);
     static hsa_signal_t ipc_signal(hsa_signal_value_t value);
     static hsa_amd_ipc_signal_t export_signal(hsa_signal_t signal);
-
-    /** A directory for a node of its own, and the variable for it. */
-    static std::string new_node();
 };
-
-constexpr size_t kilobyte = 1024;
-constexpr size_t megabyte = 1024 * kilobyte;
 
 #endif
