@@ -177,10 +177,26 @@ setup()
     fi
 }
 
-# build_all: what both commands need: UCX, the emulators, the demo
+# build_all: what all commands need: UCX, the emulators, the demo
 build_all()
 {
     make -s -C "$build" ucx
     step emulators "Building the emulators" make -C "$build/test/emul"
     step demo "Building the demo" make -C "$build/test/apps"
+}
+
+# build_benchmarks: after build_all, the programs that measure
+build_benchmarks()
+{
+    step bench-programs "Building the benchmarks" \
+        make -C "$build/test/bench" programs
+}
+
+# build_tests: after build_all, all programs that test or measure
+build_tests()
+{
+    make -s -C "$build" ucx-gtest
+    step emulator-tests "Building the emulators' tests" \
+        make -C "$build/test/emul" check TESTS=
+    build_benchmarks
 }

@@ -34,6 +34,5 @@ done
 
 setup bench
 build_all
-step bench-programs "Building the benchmarks" \
-    make -C "$build/test/bench" programs
+build_benchmarks
 exec "$top/buildlib/run-bench" "$build/buildlib/settings.sh" "${bench_args[@]}"

@@ -43,11 +43,7 @@ done
 
 setup check bench
 build_all
-make -s -C "$build" ucx-gtest
-step emulator-tests "Building the emulators' tests" \
-    make -C "$build/test/emul" check TESTS=
-step bench-programs "Building the benchmarks" \
-    make -C "$build/test/bench" programs
+build_tests
 archive=${archive:-$build/ucx-cuda-tests.tar.xz}
 step bundle "Packing $archive" \
     "$top/buildlib/make-bundle" "$build/buildlib/settings.sh" "$archive"

@@ -45,11 +45,7 @@ done
 
 setup check
 build_all
-make -s -C "$build" ucx-gtest
-step emulator-tests "Building the emulators' tests" \
-    make -C "$build/test/emul" check TESTS=
-step bench-programs "Building the benchmarks" \
-    make -C "$build/test/bench" programs
+build_tests
 step fuzz-target "Building the fuzz target" make -C "$build/test/fuzz" check
 exec "$top/buildlib/run-suites" "${suites_args[@]}" \
     "$build/buildlib/settings.sh"
