@@ -129,10 +129,11 @@ class appended_lines(overlay_test):
         self.apply()
         self.assertEqual(self.in_tree(self.NAME), MADE_UP_UCX[self.NAME])
 
-    def test_without_a_line_end_do_not_join_the_marker(self):
+    def test_without_a_line_end_get_one(self):
         write_files(self.ours, {self.NAME + ".add": "x_SOURCES += new.c"})
         self.apply()
-        self.assertIn("x_SOURCES += new.c\n", self.in_tree(self.NAME))
+        self.assertTrue(self.in_tree(self.NAME).endswith(
+            "endif\n\nx_SOURCES += new.c\n"))
 
 
 class semantic_patches(overlay_test):
@@ -216,6 +217,121 @@ class semantic_patches(overlay_test):
         self.assertEqual(before, snapshot(self.tree))
 
 
+class features(overlay_test):
+    """buildlib/features, and '#if UCX_HAS_...' in files of the overlay"""
+
+    FEATURES = """\
+# comment
+UCX_HAS_RENAMED  src/uct/rocm/a.h  int\\sold_name\\(int  # with its reason
+UCX_HAS_LATER    src/uct/rocm/a.h  later
+UCX_HAS_NO_FILE  src/uct/rocm/no_such_file.h  .
+"""
+
+    def setUp(self):
+        super().setUp()
+        write_files(self.ours, {"buildlib/features": self.FEATURES})
+
+    def resolved(self, text, name="src/uct/rocm/new.c"):
+        """What the tree gets for a file of the overlay with this text."""
+        write_files(self.ours, {name: text})
+        self.apply()
+        return self.in_tree(name)
+
+    def test_decide_what_the_tree_gets(self):
+        self.assertEqual(self.resolved("""\
+int before;
+
+#if UCX_HAS_RENAMED && !UCX_HAS_LATER
+int renamed;
+#else
+int other;
+#endif
+
+#if UCX_HAS_NO_FILE
+int nothing;
+#endif
+
+int after;
+"""), "int before;\n\nint renamed;\n\nint after;\n")
+
+    def test_other_conditions_stay(self):
+        text = "#ifdef HAVE_CONFIG_H\nint x;\n#endif\n#if A > 1\n#endif\n"
+        self.assertEqual(self.resolved(text + "#if UCX_HAS_LATER\n#endif\n"),
+                         text)
+
+    def test_are_looked_for_in_code_not_in_comments(self):
+        write_files(self.tree, {"src/uct/rocm/a.h":
+                                "/* later */\n// later\nint  old_name\n(int x);\n"
+                                'char *x = "/*";\n'})
+        write_files(self.ours, {"buildlib/features": self.FEATURES.replace(
+            "old_name", "old_name\\s")})
+        self.assertEqual(self.resolved("#if UCX_HAS_LATER\nint later;\n#endif\n"
+                                       "#if UCX_HAS_RENAMED\nint a;\n#endif\n"),
+                         "int a;\n")
+
+    def test_of_upstream_are_meant_however_often_it_is_applied(self):
+        write_files(self.ours, {"src/uct/rocm/a.h": "int later;\n"})
+        text = "int x;\n#if UCX_HAS_LATER\nint later;\n#endif\n"
+        self.assertEqual(self.resolved(text), "int x;\n")
+        self.assertEqual(self.apply(), "nothing to do\n")
+
+    def test_a_file_of_which_comments_remain_is_left_out(self):
+        self.assertIsNone(self.resolved(
+            "/* SPDX: x */\n\n// more\n#if UCX_HAS_LATER\nint x;\n#endif\n"))
+
+    def test_a_file_that_is_left_out_leaves_upstreams(self):
+        self.assertEqual(
+            self.resolved("/* x */\n#if UCX_HAS_LATER\nint x;\n#endif\n",
+                          "src/uct/rocm/b.c"),
+            MADE_UP_UCX["src/uct/rocm/b.c"])
+
+    def test_lines_that_name_a_file_that_is_left_out_are_left_out(self):
+        write_files(self.ours, {
+            "src/uct/rocm/late.c": "#if UCX_HAS_LATER\nint x;\n#endif\n",
+            "src/uct/rocm/Makefile.am.add":
+                "x_SOURCES += new.c\nx_SOURCES += ../rocm/late.c\n"
+                "#if UCX_HAS_LATER\ny_SOURCES = new.c\n#endif\n"})
+        self.apply()
+        text = self.in_tree("src/uct/rocm/Makefile.am")
+        self.assertIn("x_SOURCES += new.c\n", text)
+        self.assertNotIn("late.c", text)
+        self.assertNotIn("y_SOURCES", text)
+
+    def test_choose_rules_of_semantic_patches(self):
+        rule = "@ lost @\n@@\n-no_such_name\n+ other_name\n"
+        write_files(self.ours, {"src/uct/rocm/a.cocci":
+                                f"#if UCX_HAS_LATER\n{rule}#endif\n{RENAME}"})
+        self.apply()
+        self.assertIn("new_name", self.in_tree("src/uct/rocm/a.c"))
+
+    def test_of_an_unknown_name_are_refused(self):
+        write_files(self.ours, {"src/uct/rocm/new.c":
+                                "#if UCX_HAS_TYPO\n#endif\n"})
+        self.refuse("src/uct/rocm/new.c", "UCX_HAS_TYPO", "buildlib/features")
+
+    def test_that_are_used_for_more_than_a_condition_are_refused(self):
+        write_files(self.ours, {"src/uct/rocm/new.c":
+                                "int x = UCX_HAS_LATER;\n"})
+        self.refuse("src/uct/rocm/new.c", "UCX_HAS_LATER")
+
+    def test_with_conditions_that_do_not_end_are_refused(self):
+        write_files(self.ours, {"src/uct/rocm/new.c": "#if UCX_HAS_LATER\n"})
+        self.refuse("src/uct/rocm/new.c", "unifdef")
+
+    def test_in_a_malformed_list_are_refused(self):
+        write_files(self.ours, {"buildlib/features": "HAS_X file regex\n"})
+        self.refuse("buildlib/features", "HAS_X")
+
+    def test_without_unifdef_are_refused(self):
+        write_files(self.ours, {"src/uct/rocm/new.c":
+                                "#if UCX_HAS_LATER\n#endif\n"})
+        before = snapshot(self.tree)
+        self.fail_with(["new.c", "Debian package unifdef"], "/usr/bin/python3",
+                       OVERLAY, "apply", self.ours, self.tree,
+                       env={"PATH": self.folder})
+        self.assertEqual(before, snapshot(self.tree))
+
+
 class misfits(overlay_test):
     """Trees that are refused, and left as they were."""
 
@@ -234,15 +350,6 @@ class misfits(overlay_test):
     def test_no_makefile_to_append_to(self):
         os.unlink(os.path.join(self.tree, "src/uct/rocm/Makefile.am"))
         self.refuse("src/uct/rocm/Makefile.am", "does not exist")
-
-    def test_half_of_a_marker(self):
-        self.apply()
-        lines = self.in_tree("src/uct/rocm/Makefile.am").splitlines(True)
-        subprocess.run(["rm", "-r", os.path.join(self.tree, ".overlay")],
-                       check=True)
-        write_files(self.tree, {"src/uct/rocm/Makefile.am":
-                                "".join(lines[:-1])})
-        self.refuse("src/uct/rocm/Makefile.am", "without its end")
 
     def test_our_file_changed_by_somebody_else(self):
         self.apply()
