@@ -15,9 +15,9 @@ COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 
 # What a file of each kind may hold and still be empty
 NOTHING = {
-    ".am.add": re.compile(r"(\s*#[^\n]*\n|\s)*\Z"),
-    ".cocci": re.compile(r"(\s*//[^\n]*\n|\s)*\Z"),
-    "": re.compile(r"(\s*//[^\n]*\n|\s*/\*.*?\*/|\s)*\Z", re.DOTALL),
+    ".am.add": re.compile(r"(#[^\n]*\n|\s)*\Z"),
+    ".cocci": re.compile(r"(//[^\n]*\n|\s)*\Z"),
+    "": re.compile(r"(//[^\n]*\n|/\*(?:(?!\*/).)*\*/|\s)*\Z", re.DOTALL),
 }
 
 
@@ -34,7 +34,7 @@ def probes(listing):
             continue
         if len(rule) != 3 or not rule[0].startswith(PREFIX):
             raise unclear(f"buildlib/features: '{line}': should be "
-                          f"'{PREFIX}... FILE REGEX  # what differs'")
+                          f"'{PREFIX}... FILE REGEX'")
         found.append((rule[0], rule[1], re.compile(rule[2])))
     return found
 

@@ -8,6 +8,7 @@
 #endif
 
 #include "ipc_cache.h"
+#include "ipc_compat.h"
 
 #include <ucs/debug/log.h>
 #include <ucs/debug/memtrack_int.h>
@@ -149,12 +150,11 @@ void uct_ipc_region_init(uct_ipc_region_t *region, uintptr_t address,
                          size_t length, void *mapped_addr)
 {
     region->super.start = ucs_align_down_pow2(address, UCS_PGT_ADDR_ALIGN);
-    region->super.end   = ucs_align_up_pow2(address + length,
-                                            UCS_PGT_ADDR_ALIGN);
-    region->life        = 1;
-    region->refcount    = 1;
-    region->num_hits    = 0;
-    region->space       = NULL;
+    region->super.end = ucs_align_up_pow2(address + length, UCS_PGT_ADDR_ALIGN);
+    region->life      = 1;
+    region->refcount  = 1;
+    region->num_hits  = 0;
+    region->space     = NULL;
     region->has_channel = 0;
     region->has_handler = 0;
     region->owner_freed = 0;
@@ -184,9 +184,9 @@ uct_ipc_cache_pin_match(uct_ipc_cache_t *cache, uct_ipc_space_t *space,
     return region;
 }
 
-uct_ipc_region_t *
-uct_ipc_cache_find(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
-                   uintptr_t address, const void *key)
+uct_ipc_region_t *uct_ipc_cache_find(uct_ipc_cache_t *cache,
+                                     const uct_ipc_space_id_t *space_id,
+                                     uintptr_t address, const void *key)
 {
     uct_ipc_region_t *region = NULL;
     uct_ipc_space_t *space;
@@ -255,9 +255,8 @@ int uct_ipc_cache_claim(uct_ipc_cache_t *cache, uct_ipc_region_t *region)
 /* Called under the write lock: claim a region and move it to a list. If it was
  * claimed by another thread, which waits for the lock to unlink it, this is
  * done here, and only the reference of the table is left to be dropped. */
-static void
-uct_ipc_cache_take(uct_ipc_cache_t *cache, uct_ipc_region_t *region,
-                   ucs_list_link_t *taken)
+static void uct_ipc_cache_take(uct_ipc_cache_t *cache, uct_ipc_region_t *region,
+                               ucs_list_link_t *taken)
 {
     region->todo  = uct_ipc_region_claim(region);
     region->todo |= uct_ipc_cache_unlink(cache, region);
@@ -334,9 +333,9 @@ uct_ipc_cache_lru_find(uct_ipc_cache_t *cache, int no_handler_only)
 }
 
 /* Called under the write lock */
-static void
-uct_ipc_cache_evict_region(uct_ipc_cache_t *cache, uct_ipc_region_t *region,
-                           ucs_list_link_t *taken)
+static void uct_ipc_cache_evict_region(uct_ipc_cache_t *cache,
+                                       uct_ipc_region_t *region,
+                                       ucs_list_link_t *taken)
 {
     uct_ipc_space_t *space = region->space;
 
@@ -346,8 +345,7 @@ uct_ipc_cache_evict_region(uct_ipc_cache_t *cache, uct_ipc_region_t *region,
 }
 
 /* Called under the write lock */
-static void
-uct_ipc_cache_shrink(uct_ipc_cache_t *cache, ucs_list_link_t *taken)
+static void uct_ipc_cache_shrink(uct_ipc_cache_t *cache, ucs_list_link_t *taken)
 {
     uct_ipc_region_t *region;
 
@@ -363,10 +361,9 @@ uct_ipc_cache_shrink(uct_ipc_cache_t *cache, ucs_list_link_t *taken)
 }
 
 /* Called under the write lock */
-static ucs_status_t uct_ipc_cache_link(uct_ipc_cache_t *cache,
-                                       uct_ipc_space_t *space,
-                                       uct_ipc_region_t *region,
-                                       ucs_list_link_t *taken)
+static ucs_status_t
+uct_ipc_cache_link(uct_ipc_cache_t *cache, uct_ipc_space_t *space,
+                   uct_ipc_region_t *region, ucs_list_link_t *taken)
 {
     uct_ipc_region_t *overlap;
     ucs_status_t status;
@@ -401,10 +398,10 @@ static ucs_status_t uct_ipc_cache_link(uct_ipc_cache_t *cache,
     return status;
 }
 
-ucs_status_t
-uct_ipc_cache_insert(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
-                     uct_ipc_region_t *region, const void *key,
-                     uct_ipc_region_t **found_p)
+ucs_status_t uct_ipc_cache_insert(uct_ipc_cache_t *cache,
+                                  const uct_ipc_space_id_t *space_id,
+                                  uct_ipc_region_t *region, const void *key,
+                                  uct_ipc_region_t **found_p)
 {
     uct_ipc_region_t *found;
     uct_ipc_space_t *space;
@@ -472,9 +469,9 @@ int uct_ipc_cache_evict(uct_ipc_cache_t *cache, int no_handler_only)
 }
 
 /* Called under the write lock */
-static void
-uct_ipc_cache_take_space(uct_ipc_cache_t *cache, uct_ipc_space_t *space,
-                         int untold_only, ucs_list_link_t *taken)
+static void uct_ipc_cache_take_space(uct_ipc_cache_t *cache,
+                                     uct_ipc_space_t *space, int untold_only,
+                                     ucs_list_link_t *taken)
 {
     uct_ipc_region_t *region, *tmp;
 
@@ -494,15 +491,22 @@ uct_ipc_cache_purge_spaces(uct_ipc_cache_t *cache, const pid_t *pid)
 {
     uct_ipc_space_t *space;
     ucs_list_link_t taken;
+    khiter_t iter;
 
     ucs_list_head_init(&taken);
 
     pthread_rwlock_wrlock(&cache->lock);
-    kh_foreach_value(&cache->spaces, space, {
+    for (iter = kh_begin(&cache->spaces); iter != kh_end(&cache->spaces);
+         ++iter) {
+        if (!kh_exist(&cache->spaces, iter)) {
+            continue;
+        }
+
+        space = kh_val(&cache->spaces, iter);
         if ((pid == NULL) || (space->id.pid == *pid)) {
             uct_ipc_cache_take_space(cache, space, pid != NULL, &taken);
         }
-    })
+    }
     pthread_rwlock_unlock(&cache->lock);
 
     return uct_ipc_cache_finish_taken(cache, &taken);
@@ -518,8 +522,7 @@ unsigned uct_ipc_cache_purge_untold(uct_ipc_cache_t *cache, pid_t pid)
     return uct_ipc_cache_purge_spaces(cache, &pid);
 }
 
-uint64_t
-uct_ipc_cache_stats_get(const uct_ipc_stats_t *stats, unsigned counter)
+uint64_t uct_ipc_cache_stats_get(const uct_ipc_stats_t *stats, unsigned counter)
 {
     uct_ipc_cache_t *cache = ucs_container_of(stats, uct_ipc_cache_t, stats);
     uct_ipc_region_t *region;

@@ -75,8 +75,7 @@ typedef struct uct_ipc_cache_ops {
 } uct_ipc_cache_ops_t;
 
 
-static UCS_F_ALWAYS_INLINE khint_t
-uct_ipc_space_id_hash(uct_ipc_space_id_t id)
+static UCS_F_ALWAYS_INLINE khint_t uct_ipc_space_id_hash(uct_ipc_space_id_t id)
 {
     return kh_int64_hash_func(id.pid_ns ^ ((uint64_t)id.pid << 32) ^
                               (uint64_t)id.dev);
@@ -186,9 +185,9 @@ void uct_ipc_region_init(uct_ipc_region_t *region, uintptr_t address,
  *
  * @return Region, pinned and with one reference for the caller, or NULL.
  */
-uct_ipc_region_t *
-uct_ipc_cache_find(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
-                   uintptr_t address, const void *key);
+uct_ipc_region_t *uct_ipc_cache_find(uct_ipc_cache_t *cache,
+                                     const uct_ipc_space_id_t *space_id,
+                                     uintptr_t address, const void *key);
 
 
 /**
@@ -206,10 +205,10 @@ uct_ipc_cache_find(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
  *
  * @return UCS_OK, or an error, in which case @a region remains the caller's.
  */
-ucs_status_t
-uct_ipc_cache_insert(uct_ipc_cache_t *cache, const uct_ipc_space_id_t *space_id,
-                     uct_ipc_region_t *region, const void *key,
-                     uct_ipc_region_t **found_p);
+ucs_status_t uct_ipc_cache_insert(uct_ipc_cache_t *cache,
+                                  const uct_ipc_space_id_t *space_id,
+                                  uct_ipc_region_t *region, const void *key,
+                                  uct_ipc_region_t **found_p);
 
 
 /**
@@ -259,8 +258,6 @@ unsigned uct_ipc_cache_purge_untold(uct_ipc_cache_t *cache, pid_t pid);
  *  the caller, who has taken back the last pin, is the one to do it. */
 void uct_ipc_cache_detach_deferred(uct_ipc_cache_t *cache,
                                    uct_ipc_region_t *region);
-
-
 
 
 /** Count a hit, and note the time where that decides what is evicted. */

@@ -65,8 +65,7 @@ static uct_ipc_export_t *
 uct_ipc_export_table_find(const uct_ipc_export_table_t *table, uintptr_t base,
                           size_t length)
 {
-    uintptr_t last               = base + ucs_min(length - 1,
-                                                  UINTPTR_MAX - base);
+    uintptr_t last = base + ucs_min(length - 1, UINTPTR_MAX - base);
     uct_ipc_export_t *ipc_export = table->live;
 
     if ((last < table->lowest) || (base > table->highest)) {
@@ -130,9 +129,8 @@ static void uct_ipc_export_table_retire_one(uct_ipc_export_table_t *table,
 }
 
 /* Called under the lock */
-static void
-uct_ipc_export_table_retire_range(uct_ipc_export_table_t *table,
-                                  uintptr_t address, size_t length)
+static void uct_ipc_export_table_retire_range(uct_ipc_export_table_t *table,
+                                              uintptr_t address, size_t length)
 {
     uct_ipc_export_t *ipc_export;
 
@@ -238,9 +236,9 @@ uct_ipc_export_table_create(uct_ipc_export_table_t *table,
     return status;
 }
 
-ucs_status_t
-uct_ipc_export_table_pack(uct_ipc_export_table_t *table, uintptr_t base,
-                          size_t length, const void *create_arg, void *buffer)
+ucs_status_t uct_ipc_export_table_pack(uct_ipc_export_table_t *table,
+                                       uintptr_t base, size_t length,
+                                       const void *create_arg, void *buffer)
 {
     uct_ipc_export_pending_t pending = {
         .base   = base,
@@ -285,8 +283,8 @@ static void uct_ipc_export_table_set_reap_time(uct_ipc_export_table_t *table)
     __atomic_store_n(&table->reap_time, reap_time, __ATOMIC_RELAXED);
 }
 
-static unsigned uct_ipc_export_table_reap_until(uct_ipc_export_table_t *table,
-                                                ucs_time_t now)
+static unsigned
+uct_ipc_export_table_reap_until(uct_ipc_export_table_t *table, ucs_time_t now)
 {
     unsigned count = 0;
     uct_ipc_export_t *ipc_export;
@@ -333,8 +331,8 @@ ucs_status_t uct_ipc_export_table_init(uct_ipc_export_table_t *table,
     table->num_retired = 0;
     table->keep        = ucs_time_from_sec(UCT_IPC_EXPORT_KEEP_SEC);
     table->reap_time   = UCS_TIME_INFINITY;
-    table->stats       = (uct_ipc_stats_t)UCT_IPC_STATS_INITIALIZER(
-            uct_ipc_export_stat_names, NULL);
+    table->stats       = (uct_ipc_stats_t)
+            UCT_IPC_STATS_INITIALIZER(uct_ipc_export_stat_names, NULL);
     uct_ipc_export_table_reset_bounds(table);
     ucs_queue_head_init(&table->retired);
     return ucs_spinlock_init(&table->lock, 0);

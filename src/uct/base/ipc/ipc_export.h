@@ -44,7 +44,7 @@
 
 /** How long a retired export is kept, in seconds: much longer than a key needs
  *  to reach a peer, and short enough that the objects do not pile up. */
-#define UCT_IPC_EXPORT_KEEP_SEC    1.0
+#define UCT_IPC_EXPORT_KEEP_SEC 1.0
 
 /** How many retired exports are kept at most. */
 #define UCT_IPC_EXPORT_MAX_RETIRED 1024
@@ -158,9 +158,9 @@ void uct_ipc_export_table_cleanup(uct_ipc_export_table_t *table);
  * @return UCS_OK, UCS_ERR_INVALID_ADDR if the allocation was freed meanwhile,
  *         or what ops->create() returned.
  */
-ucs_status_t
-uct_ipc_export_table_pack(uct_ipc_export_table_t *table, uintptr_t base,
-                          size_t length, const void *create_arg, void *buffer);
+ucs_status_t uct_ipc_export_table_pack(uct_ipc_export_table_t *table,
+                                       uintptr_t base, size_t length,
+                                       const void *create_arg, void *buffer);
 
 
 /**

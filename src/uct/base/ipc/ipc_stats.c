@@ -25,10 +25,11 @@ void uct_ipc_stats_node_alloc(uct_ipc_stats_t *stats, const char *name)
     unsigned i;
 
     /* Lives as long as the report, which is written when the process exits */
-    stats_class = ucs_calloc(1, sizeof(*stats_class) +
-                                stats->num_counters *
-                                sizeof(stats_class->counter_names[0]),
-                             "ipc_stats_class");
+    stats_class = ucs_calloc(
+            1,
+            sizeof(*stats_class) +
+                    stats->num_counters * sizeof(stats_class->counter_names[0]),
+            "ipc_stats_class");
     if (stats_class == NULL) {
         ucs_warn("failed to allocate the statistics of %s", name);
         return;

@@ -75,8 +75,8 @@ static int uct_ipc_watcher_look_at_dead(uct_ipc_watcher_t *watcher,
 }
 
 /* Returns nonzero if the region needs no watching any more */
-static int uct_ipc_watcher_look(uct_ipc_watcher_t *watcher,
-                                uct_ipc_region_t *region)
+static int
+uct_ipc_watcher_look(uct_ipc_watcher_t *watcher, uct_ipc_region_t *region)
 {
     if (uct_ipc_region_is_dead(region)) {
         return uct_ipc_watcher_look_at_dead(watcher, region);
@@ -363,8 +363,8 @@ uct_ipc_watcher_owner_get(uct_ipc_watcher_t *watcher, pid_t pid)
     return owner;
 }
 
-uct_ipc_owner_t *uct_ipc_watcher_owner_ref(uct_ipc_watcher_t *watcher,
-                                           uct_ipc_owner_t *owner)
+uct_ipc_owner_t *
+uct_ipc_watcher_owner_ref(uct_ipc_watcher_t *watcher, uct_ipc_owner_t *owner)
 {
     if (owner != NULL) {
         pthread_mutex_lock(&watcher->lock);

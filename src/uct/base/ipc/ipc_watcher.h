@@ -38,21 +38,21 @@
 
 
 /** Shortest sleep, in nanoseconds: what a free waits for at best */
-#define UCT_IPC_WATCHER_NAP_MIN      20000l
+#define UCT_IPC_WATCHER_NAP_MIN 20000l
 
 /** Longest sleep while regions without a handler are watched */
-#define UCT_IPC_WATCHER_NAP_MAX      2000000l
+#define UCT_IPC_WATCHER_NAP_MAX 2000000l
 
 /** Sleep while every region has a handler */
 #define UCT_IPC_WATCHER_NAP_BACKSTOP 5000000l
 
 /** How often the start time of an owner without a pidfd is looked at */
-#define UCT_IPC_WATCHER_PROC_PERIOD  250000000l
+#define UCT_IPC_WATCHER_PROC_PERIOD 250000000l
 
 
 /** How long a claimed region may be pinned before somebody should know: much
  *  longer than a copy takes */
-#define UCT_IPC_WATCHER_PINNED_SEC   1.0
+#define UCT_IPC_WATCHER_PINNED_SEC 1.0
 
 
 /** A process whose memory is imported. */
@@ -130,8 +130,8 @@ uct_ipc_watcher_owner_get(uct_ipc_watcher_t *watcher, pid_t pid);
 
 
 /** Add a reference of an owner, unless it is NULL. @return The owner. */
-uct_ipc_owner_t *uct_ipc_watcher_owner_ref(uct_ipc_watcher_t *watcher,
-                                           uct_ipc_owner_t *owner);
+uct_ipc_owner_t *
+uct_ipc_watcher_owner_ref(uct_ipc_watcher_t *watcher, uct_ipc_owner_t *owner);
 
 
 /** @return Nonzero if the process has died. */

@@ -41,9 +41,8 @@ static const uct_ipc_watcher_ops_t uct_rocm_ipc_watcher_ops = {
 uct_ipc_cache_t uct_rocm_ipc_cache =
         UCT_IPC_CACHE_INITIALIZER(&uct_rocm_ipc_cache, &uct_rocm_ipc_cache_ops);
 
-uct_ipc_watcher_t uct_rocm_ipc_watcher =
-        UCT_IPC_WATCHER_INITIALIZER(&uct_rocm_ipc_watcher,
-                                    &uct_rocm_ipc_watcher_ops);
+uct_ipc_watcher_t uct_rocm_ipc_watcher = UCT_IPC_WATCHER_INITIALIZER(
+        &uct_rocm_ipc_watcher, &uct_rocm_ipc_watcher_ops);
 
 static struct {
     pthread_mutex_t             lock;
@@ -134,6 +133,17 @@ ucs_status_t uct_rocm_ipc_cache_get(const uct_rocm_ipc_import_t *import,
     uct_rocm_ipc_region_check(found);
     *region_p = region;
     return UCS_OK;
+}
+
+void uct_rocm_ipc_region_let_go(uct_rocm_ipc_region_t *region)
+{
+    if (region->owner_pid == 0) {
+        /* Imported without knowing the peer, whose last endpoint would
+         * otherwise be the occasion to detach it */
+        uct_ipc_cache_claim(&uct_rocm_ipc_cache, &region->super);
+    }
+
+    uct_rocm_ipc_region_unpin(region);
 }
 
 int uct_rocm_ipc_cache_signal_import(void)

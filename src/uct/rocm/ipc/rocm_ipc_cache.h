@@ -69,6 +69,11 @@ ucs_status_t uct_rocm_ipc_cache_get(const uct_rocm_ipc_import_t *import,
                                     uct_rocm_ipc_region_t **region_p);
 
 
+/** Give back a region that was pinned for as long as the user holds on to its
+ *  memory, without an endpoint. */
+void uct_rocm_ipc_region_let_go(uct_rocm_ipc_region_t *region);
+
+
 /** Give back a pinned region, from any thread. */
 static UCS_F_ALWAYS_INLINE void
 uct_rocm_ipc_region_unpin(uct_rocm_ipc_region_t *region)

@@ -51,8 +51,8 @@ uct_rocm_ipc_signal_handle_equal(hsa_amd_ipc_signal_t handle1,
     return !memcmp(&handle1, &handle2, sizeof(handle1));
 }
 
-KHASH_INIT(uct_rocm_ipc_channels, hsa_amd_ipc_signal_t, uct_rocm_ipc_channel_t*,
-           1, uct_rocm_ipc_signal_handle_hash,
+KHASH_INIT(uct_rocm_ipc_channels, hsa_amd_ipc_signal_t,
+           uct_rocm_ipc_channel_t *, 1, uct_rocm_ipc_signal_handle_hash,
            uct_rocm_ipc_signal_handle_equal);
 
 
@@ -74,7 +74,8 @@ uct_rocm_ipc_channel_find(const hsa_amd_ipc_signal_t *handle)
                            *handle);
 
     return (iter == kh_end(&uct_rocm_ipc_channels.listed)) ?
-                   NULL : kh_val(&uct_rocm_ipc_channels.listed, iter);
+                   NULL :
+                   kh_val(&uct_rocm_ipc_channels.listed, iter);
 }
 
 /* Called under the lock. A channel which cannot be listed serves one region. */
@@ -269,8 +270,7 @@ void uct_rocm_ipc_channel_release(uct_rocm_ipc_channel_t **slot_p)
 }
 
 /* Called once, from the runtime's thread: the owner frees the memory */
-static bool
-uct_rocm_ipc_channel_handler(hsa_signal_value_t value, void *arg)
+static bool uct_rocm_ipc_channel_handler(hsa_signal_value_t value, void *arg)
 {
     uct_rocm_ipc_channel_t *channel = arg;
     uct_ipc_region_t *region;
@@ -343,15 +343,20 @@ int uct_rocm_ipc_channel_is_alive(const uct_rocm_ipc_channel_t *channel)
  * reference, or NULL */
 static uct_rocm_ipc_channel_t *uct_rocm_ipc_channel_get_orphan(void)
 {
-    uct_rocm_ipc_channel_t *channel, *orphan = NULL;
+    khash_t(uct_rocm_ipc_channels) *listed = &uct_rocm_ipc_channels.listed;
+    uct_rocm_ipc_channel_t *orphan         = NULL;
+    uct_rocm_ipc_channel_t *channel;
+    khiter_t iter;
 
     pthread_mutex_lock(&uct_rocm_ipc_channels.lock);
-    kh_foreach_value(&uct_rocm_ipc_channels.listed, channel, {
-        if ((channel->owner != NULL) && uct_ipc_owner_is_dead(channel->owner)) {
+    for (iter = kh_begin(listed); iter != kh_end(listed); ++iter) {
+        channel = kh_exist(listed, iter) ? kh_val(listed, iter) : NULL;
+        if ((channel != NULL) && (channel->owner != NULL) &&
+            uct_ipc_owner_is_dead(channel->owner)) {
             orphan = channel;
             break;
         }
-    })
+    }
 
     if (orphan != NULL) {
         uct_rocm_ipc_channel_unlist(orphan);

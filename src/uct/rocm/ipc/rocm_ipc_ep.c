@@ -22,7 +22,7 @@
                    _remote_addr, _rkey)
 
 
-static UCS_CLASS_INIT_FUNC(uct_rocm_ipc_ep_t, const uct_ep_params_t *params)
+UCS_CLASS_INIT_FUNC(uct_rocm_ipc_ep_t, const uct_ep_params_t *params)
 {
     uct_rocm_ipc_iface_t *iface = ucs_derived_of(params->iface,
                                                  uct_rocm_ipc_iface_t);
@@ -55,8 +55,6 @@ static UCS_CLASS_CLEANUP_FUNC(uct_rocm_ipc_ep_t)
 }
 
 UCS_CLASS_DEFINE(uct_rocm_ipc_ep_t, uct_base_ep_t);
-UCS_CLASS_DEFINE_NEW_FUNC(uct_rocm_ipc_ep_t, uct_ep_t, const uct_ep_params_t*);
-UCS_CLASS_DEFINE_DELETE_FUNC(uct_rocm_ipc_ep_t, uct_ep_t);
 
 /* Let all GPUs of this process access a local buffer, as a copy to or from
  * another GPU needs it */
@@ -67,8 +65,7 @@ static ucs_status_t uct_rocm_ipc_allow_access(const void *base_addr)
     int num_gpus;
 
     num_gpus = uct_rocm_base_get_gpu_agents(&gpu_agents);
-    status   = hsa_amd_agents_allow_access(num_gpus, gpu_agents, NULL,
-                                           base_addr);
+    status = hsa_amd_agents_allow_access(num_gpus, gpu_agents, NULL, base_addr);
     if (status != HSA_STATUS_SUCCESS) {
         ucs_error("failed to let the GPUs access local memory %p: %s",
                   base_addr, uct_rocm_ipc_hsa_status_string(status));
@@ -83,19 +80,17 @@ uct_rocm_ipc_ep_pin(uct_rocm_ipc_ep_t *ep, const uct_rocm_ipc_iface_t *iface,
                     uct_rocm_ipc_rkey_t *rkey, uct_rocm_ipc_region_t **region_p)
 {
     if (ucs_likely(iface->config.cache_ipc_handles)) {
-        return uct_rocm_ipc_rkey_pin(rkey, ep->remote_pid,
-                                     iface->config.signal_import, region_p);
+        return uct_rocm_ipc_rkey_pin(rkey, ep->remote_pid, iface->signal_import,
+                                     region_p);
     }
 
-    return uct_rocm_ipc_rkey_attach_once(rkey, iface->config.signal_import,
-                                         region_p);
+    return uct_rocm_ipc_rkey_attach_once(rkey, iface->signal_import, region_p);
 }
 
-static UCS_F_ALWAYS_INLINE ucs_status_t
-uct_rocm_ipc_ep_start_copy(uct_rocm_ipc_ep_t *ep, uct_rocm_ipc_iface_t *iface,
-                           uct_rocm_ipc_region_t *region, void *remote_ptr,
-                           void *local_ptr, size_t length,
-                           uct_completion_t *comp, int is_put)
+static UCS_F_ALWAYS_INLINE ucs_status_t uct_rocm_ipc_ep_start_copy(
+        uct_rocm_ipc_ep_t *ep, uct_rocm_ipc_iface_t *iface,
+        uct_rocm_ipc_region_t *region, void *remote_ptr, void *local_ptr,
+        size_t length, uct_completion_t *comp, int is_put)
 {
     hsa_agent_t remote_agent = region->agent;
     hsa_amd_pointer_info_t local;
@@ -150,10 +145,10 @@ uct_rocm_ipc_ep_start_copy(uct_rocm_ipc_ep_t *ep, uct_rocm_ipc_iface_t *iface,
 
 /* The whole of a cached copy: check the range, pin the region, start the copy.
  * The pin goes when progress finds the copy done. */
-static ucs_status_t
-uct_rocm_ipc_ep_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
-                      uint64_t remote_addr, uct_rkey_t uct_rkey,
-                      uct_completion_t *comp, int is_put)
+static ucs_status_t uct_rocm_ipc_ep_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                          size_t iovcnt, uint64_t remote_addr,
+                                          uct_rkey_t uct_rkey,
+                                          uct_completion_t *comp, int is_put)
 {
     uct_rocm_ipc_ep_t *ep       = ucs_derived_of(tl_ep, uct_rocm_ipc_ep_t);
     uct_rocm_ipc_iface_t *iface = ucs_derived_of(tl_ep->iface,
@@ -191,10 +186,9 @@ uct_rocm_ipc_ep_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
     return status;
 }
 
-ucs_status_t
-uct_rocm_ipc_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
-                          uint64_t remote_addr, uct_rkey_t rkey,
-                          uct_completion_t *comp)
+ucs_status_t uct_rocm_ipc_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                       size_t iovcnt, uint64_t remote_addr,
+                                       uct_rkey_t rkey, uct_completion_t *comp)
 {
     ucs_status_t status;
 
@@ -209,10 +203,9 @@ uct_rocm_ipc_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
     return status;
 }
 
-ucs_status_t
-uct_rocm_ipc_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
-                          uint64_t remote_addr, uct_rkey_t rkey,
-                          uct_completion_t *comp)
+ucs_status_t uct_rocm_ipc_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                       size_t iovcnt, uint64_t remote_addr,
+                                       uct_rkey_t rkey, uct_completion_t *comp)
 {
     ucs_status_t status;
 
@@ -228,8 +221,8 @@ uct_rocm_ipc_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
 }
 
 /* A copy cannot be cancelled, so that every flush waits */
-ucs_status_t uct_rocm_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags,
-                                   uct_completion_t *comp)
+ucs_status_t
+uct_rocm_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_rocm_ipc_ep_t *ep       = ucs_derived_of(tl_ep, uct_rocm_ipc_ep_t);
     uct_rocm_ipc_iface_t *iface = ucs_derived_of(tl_ep->iface,

@@ -19,26 +19,23 @@ typedef struct uct_rocm_ipc_ep {
 } uct_rocm_ipc_ep_t;
 
 
-UCS_CLASS_DECLARE_NEW_FUNC(uct_rocm_ipc_ep_t, uct_ep_t, const uct_ep_params_t*);
-UCS_CLASS_DECLARE_DELETE_FUNC(uct_rocm_ipc_ep_t, uct_ep_t);
+UCS_CLASS_DECLARE(uct_rocm_ipc_ep_t, const uct_ep_params_t*);
 
 
 /** Start a copy of local device memory to that of the peer. */
-ucs_status_t
-uct_rocm_ipc_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
-                          uint64_t remote_addr, uct_rkey_t rkey,
-                          uct_completion_t *comp);
+ucs_status_t uct_rocm_ipc_ep_put_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                       size_t iovcnt, uint64_t remote_addr,
+                                       uct_rkey_t rkey, uct_completion_t *comp);
 
 
 /** Start a copy of the peer's device memory to local device memory. */
-ucs_status_t
-uct_rocm_ipc_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov, size_t iovcnt,
-                          uint64_t remote_addr, uct_rkey_t rkey,
-                          uct_completion_t *comp);
+ucs_status_t uct_rocm_ipc_ep_get_zcopy(uct_ep_h tl_ep, const uct_iov_t *iov,
+                                       size_t iovcnt, uint64_t remote_addr,
+                                       uct_rkey_t rkey, uct_completion_t *comp);
 
 
 /** Complete when the copies which were started before are done. */
-ucs_status_t uct_rocm_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags,
-                                   uct_completion_t *comp);
+ucs_status_t
+uct_rocm_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp);
 
 #endif

@@ -71,8 +71,8 @@ uct_rocm_ipc_export_create_signal(uct_rocm_ipc_export_t *rocm_export)
     static int warned = 0;
     hsa_status_t status;
 
-    status = uct_rocm_ipc_signal_create(&rocm_export->signal,
-                                        &rocm_export->signal_handle);
+    status                  = uct_rocm_ipc_signal_create(&rocm_export->signal,
+                                                         &rocm_export->signal_handle);
     rocm_export->has_signal = (status == HSA_STATUS_SUCCESS);
     if (rocm_export->has_signal) {
         return;
@@ -85,13 +85,14 @@ uct_rocm_ipc_export_create_signal(uct_rocm_ipc_export_t *rocm_export)
                  " shared without one, and freeing it waits for the peers"
                  " which have mapped it. Share fewer allocations at a time, or"
                  " set UCX_ROCM_IPC_SIGNAL_INVALIDATE=n to share all memory"
-                 " so.", uct_rocm_ipc_hsa_status_string(status));
+                 " so.",
+                 uct_rocm_ipc_hsa_status_string(status));
     }
 }
 
-static ucs_status_t
-uct_rocm_ipc_export_create(uintptr_t base, size_t length, const void *arg,
-                           uct_ipc_export_t **export_p)
+static ucs_status_t uct_rocm_ipc_export_create(uintptr_t base, size_t length,
+                                               const void *arg,
+                                               uct_ipc_export_t **export_p)
 {
     uct_rocm_ipc_export_t *rocm_export;
     ucs_status_t status;
@@ -109,8 +110,9 @@ uct_rocm_ipc_export_create(uintptr_t base, size_t length, const void *arg,
     }
 
     uct_rocm_ipc_export_create_signal(rocm_export);
-    ucs_debug("exported memory %p length %zu %s a lifetime signal", (void*)base,
-              length, rocm_export->has_signal ? "with" : "without");
+    ucs_debug("exported memory %p length %zu %s a lifetime signal",
+              (void *)base, length,
+              rocm_export->has_signal ? "with" : "without");
     *export_p = &rocm_export->super;
     return UCS_OK;
 }
@@ -158,8 +160,8 @@ static const uct_ipc_export_ops_t uct_rocm_ipc_export_ops = {
     .pack       = uct_rocm_ipc_export_pack_key
 };
 
-ucs_status_t uct_rocm_ipc_export_pack(uintptr_t base, size_t length,
-                                      uct_rocm_ipc_key_t *key)
+ucs_status_t
+uct_rocm_ipc_export_pack(uintptr_t base, size_t length, uct_rocm_ipc_key_t *key)
 {
     return uct_ipc_export_table_pack(&uct_rocm_ipc_export_table, base, length,
                                      NULL, key);
@@ -173,9 +175,8 @@ static int uct_rocm_ipc_exports_are_mine(void)
 }
 
 /* A memory hook, called before the memory is freed: rule 5 of ipc_export.h */
-static void
-uct_rocm_ipc_free_event_cb(ucm_event_type_t event_type, ucm_event_t *event,
-                           void *arg)
+static void uct_rocm_ipc_free_event_cb(ucm_event_type_t event_type,
+                                       ucm_event_t *event, void *arg)
 {
     if (((event->mem_type.mem_type == UCS_MEMORY_TYPE_ROCM) ||
          (event->mem_type.mem_type == UCS_MEMORY_TYPE_ROCM_MANAGED)) &&

@@ -13,6 +13,7 @@
 #include "rocm_ipc_signal.h"
 
 #include <uct/rocm/base/rocm_base.h>
+#include <uct/rocm/base/rocm_compat.h>
 #include <ucs/debug/log.h>
 #include <ucs/sys/uid.h>
 #include <ucs/time/time.h>
@@ -25,19 +26,34 @@
 #define UCT_ROCM_IPC_MAX_COMPLETIONS 16
 
 /* How long closing an interface waits for copies in flight, in seconds */
-#define UCT_ROCM_IPC_CLOSE_TIMEOUT   1.0
+#define UCT_ROCM_IPC_CLOSE_TIMEOUT 1.0
 
 
 static ucs_config_field_t uct_rocm_ipc_iface_config_table[] = {
     {"", "", NULL, ucs_offsetof(uct_rocm_ipc_iface_config_t, super),
      UCS_CONFIG_TYPE_TABLE(uct_iface_config_table)},
 
+    {"MIN_ZCOPY", UCT_ROCM_IPC_MIN_ZCOPY,
+     "Length of the shortest copy for which this transport is chosen.",
+     ucs_offsetof(uct_rocm_ipc_iface_config_t, params.min_zcopy),
+     UCS_CONFIG_TYPE_MEMUNITS},
+
+    {"LAT", UCT_ROCM_IPC_LATENCY,
+     "Latency by which UCX ranks this transport.",
+     ucs_offsetof(uct_rocm_ipc_iface_config_t, params.latency),
+     UCS_CONFIG_TYPE_TIME},
+
     {"CACHE_IPC_HANDLES", "y",
      "Keep the memory of a peer mapped after a copy, for the next one.\n"
      "Otherwise it is mapped and unmapped for every single copy, which is\n"
      "slow.",
-     ucs_offsetof(uct_rocm_ipc_iface_config_t, cache_ipc_handles),
+     ucs_offsetof(uct_rocm_ipc_iface_config_t, params.cache_ipc_handles),
      UCS_CONFIG_TYPE_BOOL},
+
+    {"SIGPOOL_MAX_ELEMS", UCT_ROCM_IPC_MAX_COPIES,
+     "How many copies can be in flight at a time, each of which has a signal.",
+     ucs_offsetof(uct_rocm_ipc_iface_config_t, params.sigpool_max_elems),
+     UCS_CONFIG_TYPE_UINT},
 
     {NULL}
 };
@@ -68,56 +84,70 @@ uct_rocm_ipc_iface_get_device_address(uct_iface_h tl_iface,
     return UCS_OK;
 }
 
-static ucs_status_t uct_rocm_ipc_iface_get_address(uct_iface_h tl_iface,
-                                                   uct_iface_addr_t *addr)
+static ucs_status_t
+uct_rocm_ipc_iface_get_address(uct_iface_h tl_iface, uct_iface_addr_t *addr)
 {
     *(pid_t*)addr = getpid();
     return UCS_OK;
 }
 
-static int uct_rocm_ipc_iface_is_reachable(const uct_iface_h tl_iface,
-                                           const uct_device_addr_t *dev_addr,
-                                           const uct_iface_addr_t *iface_addr)
+static int
+uct_rocm_ipc_iface_is_reachable_v2(const uct_iface_h tl_iface,
+                                   const uct_iface_is_reachable_params_t *params)
 {
-    return (*(const uint64_t*)dev_addr == ucs_get_system_id()) &&
-           (*(const pid_t*)iface_addr != getpid());
+    if (!uct_iface_is_reachable_params_addrs_valid(params)) {
+        return 0;
+    }
+
+    if (*(const uint64_t*)params->device_addr != ucs_get_system_id()) {
+        uct_iface_fill_info_str_buf(params, "the peer is on another node");
+        return 0;
+    }
+
+    if (*(const pid_t*)params->iface_addr == getpid()) {
+        uct_iface_fill_info_str_buf(params, "the peer is this process");
+        return 0;
+    }
+
+    return uct_iface_scope_is_reachable(tl_iface, params);
 }
 
-static ucs_status_t uct_rocm_ipc_iface_query(uct_iface_h tl_iface,
-                                             uct_iface_attr_t *attr)
+static ucs_status_t
+uct_rocm_ipc_iface_query(uct_iface_h tl_iface, uct_iface_attr_t *attr)
 {
     uct_rocm_ipc_iface_t *iface = ucs_derived_of(tl_iface,
                                                  uct_rocm_ipc_iface_t);
 
     uct_base_iface_query(&iface->super, attr);
 
-    attr->cap.put.min_zcopy       = 0;
+    attr->cap.put.min_zcopy       = iface->config.min_zcopy;
     attr->cap.put.max_zcopy       = SIZE_MAX;
     attr->cap.put.opt_zcopy_align = sizeof(uint32_t);
     attr->cap.put.align_mtu       = attr->cap.put.opt_zcopy_align;
     attr->cap.put.max_iov         = 1;
 
-    attr->cap.get.min_zcopy       = 0;
+    attr->cap.get.min_zcopy       = iface->config.min_zcopy;
     attr->cap.get.max_zcopy       = SIZE_MAX;
     attr->cap.get.opt_zcopy_align = sizeof(uint32_t);
     attr->cap.get.align_mtu       = attr->cap.get.opt_zcopy_align;
     attr->cap.get.max_iov         = 1;
 
-    attr->iface_addr_len          = sizeof(pid_t);
-    attr->device_addr_len         = sizeof(uint64_t);
-    attr->ep_addr_len             = 0;
-    attr->max_conn_priv           = 0;
-    attr->cap.flags               = UCT_IFACE_FLAG_GET_ZCOPY |
-                                    UCT_IFACE_FLAG_PUT_ZCOPY |
-                                    UCT_IFACE_FLAG_PENDING |
-                                    UCT_IFACE_FLAG_CONNECT_TO_IFACE;
+    attr->iface_addr_len  = sizeof(pid_t);
+    attr->device_addr_len = sizeof(uint64_t);
+    attr->ep_addr_len     = 0;
+    attr->max_conn_priv   = 0;
+    attr->cap.flags = UCT_IFACE_FLAG_GET_ZCOPY | UCT_IFACE_FLAG_PUT_ZCOPY |
+                      UCT_IFACE_FLAG_PENDING | UCT_IFACE_FLAG_CONNECT_TO_IFACE |
+                      UCT_ROCM_IPC_IFACE_FLAGS;
 
-    attr->latency                 = ucs_linear_func_make(1e-9, 0);
-    attr->bandwidth.dedicated     = 0;
-    attr->bandwidth.shared        = uct_rocm_ipc_iface_get_bw();
-    attr->overhead                = 0;
-    attr->priority                = 0;
+    attr->latency             = ucs_linear_func_make(iface->config.latency, 0);
+    attr->bandwidth.dedicated = 0;
+    attr->bandwidth.shared    = uct_rocm_ipc_iface_get_bw();
+    attr->overhead            = 0;
+    attr->priority            = 0;
 
+    /* The CPU starts the copies */
+    uct_rocm_iface_attr_set_ctl_device(attr, UCS_SYS_DEVICE_ID_UNKNOWN);
     return UCS_OK;
 }
 
@@ -141,8 +171,8 @@ ucs_status_t uct_rocm_ipc_flush(uct_rocm_ipc_iface_t *iface,
         return UCS_ERR_NO_MEMORY;
     }
 
-    flush->sn     = ucs_list_tail(&scope->copies, uct_rocm_ipc_scope_elem_t,
-                                  list)->sn;
+    flush->sn =
+            ucs_list_tail(&scope->copies, uct_rocm_ipc_scope_elem_t, list)->sn;
     flush->status = UCS_OK;
     flush->comp   = comp;
     ucs_queue_push(&scope->flushes, &flush->queue);
@@ -178,9 +208,10 @@ static int uct_rocm_ipc_flush_scope_progress(uct_rocm_ipc_flush_scope_t *scope)
     oldest_sn = ucs_list_is_empty(&scope->copies) ?
                         UINT64_MAX :
                         ucs_list_head(&scope->copies, uct_rocm_ipc_scope_elem_t,
-                                      list)->sn;
-    flush     = ucs_queue_head_elem_non_empty(&scope->flushes,
-                                              uct_rocm_ipc_flush_t, queue);
+                                      list)
+                                ->sn;
+    flush = ucs_queue_head_elem_non_empty(&scope->flushes, uct_rocm_ipc_flush_t,
+                                          queue);
     if (flush->sn >= oldest_sn) {
         return 0;
     }
@@ -193,9 +224,9 @@ static int uct_rocm_ipc_flush_scope_progress(uct_rocm_ipc_flush_scope_t *scope)
     return 1;
 }
 
-static ucs_status_t
-uct_rocm_ipc_iface_flush(uct_iface_h tl_iface, unsigned flags,
-                         uct_completion_t *comp)
+static ucs_status_t uct_rocm_ipc_iface_flush(uct_iface_h tl_iface,
+                                             unsigned flags,
+                                             uct_completion_t *comp)
 {
     uct_rocm_ipc_iface_t *iface = ucs_derived_of(tl_iface,
                                                  uct_rocm_ipc_iface_t);
@@ -216,7 +247,8 @@ uct_rocm_ipc_op_t *uct_rocm_ipc_iface_op_get(uct_rocm_ipc_iface_t *iface)
     uct_rocm_ipc_op_t *op = ucs_mpool_get(&iface->op_pool);
 
     if (ucs_unlikely(op == NULL)) {
-        ucs_error("failed to allocate a ROCm IPC copy");
+        ucs_error("no descriptor for a ROCm IPC copy: increase"
+                  " UCX_ROCM_IPC_SIGPOOL_MAX_ELEMS, or have fewer in flight");
         return NULL;
     }
 
@@ -263,8 +295,10 @@ static void uct_rocm_ipc_iface_complete_op(uct_rocm_ipc_iface_t *iface,
     }
 
     while ((iface->active_ep != NULL) &&
-           uct_rocm_ipc_flush_scope_progress(&iface->active_ep->scope));
-    while (uct_rocm_ipc_flush_scope_progress(&iface->scope));
+           uct_rocm_ipc_flush_scope_progress(&iface->active_ep->scope))
+        ;
+    while (uct_rocm_ipc_flush_scope_progress(&iface->scope))
+        ;
 }
 
 static unsigned uct_rocm_ipc_iface_progress(uct_iface_h tl_iface)
@@ -282,9 +316,9 @@ static unsigned uct_rocm_ipc_iface_progress(uct_iface_h tl_iface)
         }
 
         /* The runtime reports a failed copy by a negative value */
-        uct_rocm_ipc_iface_complete_op(iface, op, (value == 0) ?
-                                                          UCS_OK :
-                                                          UCS_ERR_IO_ERROR);
+        uct_rocm_ipc_iface_complete_op(iface, op,
+                                       (value == 0) ? UCS_OK :
+                                                      UCS_ERR_IO_ERROR);
         if (++count >= UCT_ROCM_IPC_MAX_COMPLETIONS) {
             break;
         }
@@ -295,15 +329,24 @@ static unsigned uct_rocm_ipc_iface_progress(uct_iface_h tl_iface)
 
 static UCS_CLASS_DECLARE_DELETE_FUNC(uct_rocm_ipc_iface_t, uct_iface_t);
 
+static UCS_CLASS_DEFINE_NEW_FUNC(UCT_ROCM_IPC_EP_CLASS, uct_ep_t,
+                                 const uct_ep_params_t*);
+static UCS_CLASS_DEFINE_DELETE_FUNC(UCT_ROCM_IPC_EP_CLASS, uct_ep_t);
+
+UCT_ROCM_IFACE_INTERNAL_OPS_DEFINE(uct_rocm_ipc);
+
 static uct_iface_ops_t uct_rocm_ipc_iface_ops = {
     .ep_put_zcopy             = uct_rocm_ipc_ep_put_zcopy,
     .ep_get_zcopy             = uct_rocm_ipc_ep_get_zcopy,
-    .ep_pending_add           = ucs_empty_function_return_busy,
-    .ep_pending_purge         = ucs_empty_function,
+    .ep_pending_add           = (uct_ep_pending_add_func_t)
+            ucs_empty_function_return_busy,
+    .ep_pending_purge         = (uct_ep_pending_purge_func_t)
+            ucs_empty_function,
     .ep_flush                 = uct_rocm_ipc_ep_flush,
     .ep_fence                 = uct_base_ep_fence,
-    .ep_create                = UCS_CLASS_NEW_FUNC_NAME(uct_rocm_ipc_ep_t),
-    .ep_destroy               = UCS_CLASS_DELETE_FUNC_NAME(uct_rocm_ipc_ep_t),
+    .ep_create                = UCS_CLASS_NEW_FUNC_NAME(UCT_ROCM_IPC_EP_CLASS),
+    .ep_destroy               = UCS_CLASS_DELETE_FUNC_NAME(
+                                        UCT_ROCM_IPC_EP_CLASS),
     .iface_flush              = uct_rocm_ipc_iface_flush,
     .iface_fence              = uct_base_iface_fence,
     .iface_progress_enable    = uct_base_iface_progress_enable,
@@ -314,7 +357,7 @@ static uct_iface_ops_t uct_rocm_ipc_iface_ops = {
     .iface_query              = uct_rocm_ipc_iface_query,
     .iface_get_address        = uct_rocm_ipc_iface_get_address,
     .iface_get_device_address = uct_rocm_ipc_iface_get_device_address,
-    .iface_is_reachable       = uct_rocm_ipc_iface_is_reachable
+    .iface_is_reachable       = UCT_ROCM_IFACE_IS_REACHABLE(uct_rocm_ipc)
 };
 
 static void uct_rocm_ipc_op_init(ucs_mpool_t *mp, void *obj, void *chunk)
@@ -354,35 +397,42 @@ static UCS_CLASS_INIT_FUNC(uct_rocm_ipc_iface_t, uct_md_h md,
 {
     const uct_rocm_ipc_iface_config_t *config =
             ucs_derived_of(tl_config, uct_rocm_ipc_iface_config_t);
+    ucs_mpool_params_t mp_params;
     ucs_status_t status;
 
     UCS_CLASS_CALL_SUPER_INIT(uct_base_iface_t, &uct_rocm_ipc_iface_ops,
-                              &uct_base_iface_internal_ops, md, worker, params,
+                              &uct_rocm_ipc_iface_internal_ops, md, worker,
+                              params,
                               tl_config UCS_STATS_ARG(
                                       (params->field_mask &
                                        UCT_IFACE_PARAM_FIELD_STATS_ROOT) ?
                                               params->stats_root :
                                               ucs_stats_get_root())
-                              UCS_STATS_ARG(UCT_ROCM_IPC_TL_NAME));
+                                      UCS_STATS_ARG(UCT_ROCM_IPC_TL_NAME));
 
-    self->config.cache_ipc_handles = config->cache_ipc_handles;
-    self->config.signal_import     = ucs_derived_of(md, uct_rocm_ipc_md_t)
-                                             ->signal_import;
-    self->active_ep                = NULL;
-    self->sn                       = 0;
+    self->config        = config->params;
+    self->signal_import = ucs_derived_of(md, uct_rocm_ipc_md_t)->signal_import;
+    self->active_ep     = NULL;
+    self->sn            = 0;
     uct_rocm_ipc_flush_scope_init(&self->scope);
 
-    /* Without a limit: what bounds the copies in flight is the runtime */
-    status = ucs_mpool_init(&self->op_pool, 0, sizeof(uct_rocm_ipc_op_t), 0,
-                            UCS_SYS_CACHE_LINE_SIZE, 128, UINT_MAX,
-                            &uct_rocm_ipc_op_mpool_ops, "rocm_ipc_ops");
+    ucs_mpool_params_reset(&mp_params);
+    mp_params.elem_size       = sizeof(uct_rocm_ipc_op_t);
+    mp_params.elems_per_chunk = ucs_min(config->params.sigpool_max_elems, 128);
+    mp_params.max_elems       = config->params.sigpool_max_elems;
+    mp_params.ops             = &uct_rocm_ipc_op_mpool_ops;
+    mp_params.name            = "rocm_ipc_ops";
+    status = ucs_mpool_init(&mp_params, &self->op_pool);
     if (status != UCS_OK) {
         return status;
     }
 
-    status = ucs_mpool_init(&self->flush_pool, 0, sizeof(uct_rocm_ipc_flush_t),
-                            0, UCS_SYS_CACHE_LINE_SIZE, 16, UINT_MAX,
-                            &uct_rocm_ipc_flush_mpool_ops, "rocm_ipc_flushes");
+    ucs_mpool_params_reset(&mp_params);
+    mp_params.elem_size       = sizeof(uct_rocm_ipc_flush_t);
+    mp_params.elems_per_chunk = 16;
+    mp_params.ops             = &uct_rocm_ipc_flush_mpool_ops;
+    mp_params.name            = "rocm_ipc_flushes";
+    status = ucs_mpool_init(&mp_params, &self->flush_pool);
     if (status != UCS_OK) {
         ucs_mpool_cleanup(&self->op_pool, 1);
         return status;

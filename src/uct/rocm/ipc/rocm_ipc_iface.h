@@ -20,10 +20,19 @@
 #define UCT_ROCM_IPC_TL_NAME "rocm_ipc"
 
 
+/** What the user sets */
+typedef struct uct_rocm_ipc_iface_config_params {
+    size_t   min_zcopy;         /**< Length of the shortest copy */
+    double   latency;           /**< In seconds */
+    int      cache_ipc_handles; /**< Keep mappings for later copies */
+    unsigned sigpool_max_elems; /**< Most copies in flight */
+} uct_rocm_ipc_iface_config_params_t;
+
+
 /** Interface configuration */
 typedef struct uct_rocm_ipc_iface_config {
-    uct_iface_config_t super;
-    int                cache_ipc_handles; /**< Keep mappings for later copies */
+    uct_iface_config_t                 super;
+    uct_rocm_ipc_iface_config_params_t params;
 } uct_rocm_ipc_iface_config_t;
 
 
@@ -44,18 +53,19 @@ typedef struct uct_rocm_ipc_scope_elem {
 
 /** Interface. Like every UCT interface it is used by one thread at a time. */
 typedef struct uct_rocm_ipc_iface {
-    uct_base_iface_t           super;
-    uct_rocm_ipc_flush_scope_t scope;
-    uint64_t                   sn;         /**< Number of copies issued */
-    ucs_mpool_t                op_pool;
-    ucs_mpool_t                flush_pool;
-    struct uct_rocm_ipc_ep     *active_ep; /**< Whose completions are called
-                                                now; NULL if it is destroyed
-                                                meanwhile */
-    struct {
-        int                    cache_ipc_handles; /**< As configured */
-        int                    signal_import;     /**< Watch lifetime signals */
-    } config;
+    uct_base_iface_t                   super;
+    uct_rocm_ipc_flush_scope_t         scope;
+    uint64_t                           sn;            /**< Number of copies
+                                                           issued */
+    ucs_mpool_t                        op_pool;
+    ucs_mpool_t                        flush_pool;
+    struct uct_rocm_ipc_ep             *active_ep;    /**< Whose completions are
+                                                           called now; NULL if
+                                                           it is destroyed
+                                                           meanwhile */
+    int                                signal_import; /**< Watch lifetime
+                                                           signals */
+    uct_rocm_ipc_iface_config_params_t config;
 } uct_rocm_ipc_iface_t;
 
 

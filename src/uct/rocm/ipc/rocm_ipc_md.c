@@ -12,6 +12,7 @@
 #include "rocm_ipc_rkey.h"
 
 #include <uct/rocm/base/rocm_base.h>
+#include <uct/rocm/base/rocm_compat.h>
 #include <ucs/debug/memtrack_int.h>
 #include <ucs/sys/sys.h>
 
@@ -63,29 +64,26 @@ static size_t uct_rocm_ipc_md_key_size(const uct_rocm_ipc_md_t *md)
                                ucs_offsetof(uct_rocm_ipc_key_t, signal);
 }
 
-static ucs_status_t uct_rocm_ipc_md_query(uct_md_h uct_md,
-                                          uct_md_attr_t *md_attr)
+static ucs_status_t
+uct_rocm_ipc_md_query(uct_md_h uct_md, uct_md_attr_v2_t *md_attr)
 {
     uct_rocm_ipc_md_t *md = ucs_derived_of(uct_md, uct_rocm_ipc_md_t);
 
-    md_attr->rkey_packed_size     = uct_rocm_ipc_md_key_size(md);
-    md_attr->cap.flags            = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_RKEY;
-    md_attr->cap.reg_mem_types    = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
-    md_attr->cap.alloc_mem_types  = 0;
-    md_attr->cap.access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
-    md_attr->cap.detect_mem_types = 0;
-    md_attr->cap.max_alloc        = 0;
-    md_attr->cap.max_reg          = ULONG_MAX;
+    uct_md_base_md_query(md_attr);
+    md_attr->rkey_packed_size = uct_rocm_ipc_md_key_size(md);
+    md_attr->flags            = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_RKEY |
+                     UCT_ROCM_IPC_MD_FLAGS;
+    md_attr->reg_mem_types    = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
+    md_attr->cache_mem_types  = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
+    md_attr->access_mem_types = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
 
     /* What this transport has always declared */
-    md_attr->reg_cost             = ucs_linear_func_make(9e-9, 0);
-
-    memset(&md_attr->local_cpus, 0xff, sizeof(md_attr->local_cpus));
+    md_attr->reg_cost         = ucs_linear_func_make(9e-9, 0);
     return UCS_OK;
 }
 
-ucs_status_t uct_rocm_ipc_pointer_info(const void *address,
-                                       hsa_amd_pointer_info_t *info)
+ucs_status_t
+uct_rocm_ipc_pointer_info(const void *address, hsa_amd_pointer_info_t *info)
 {
     hsa_status_t status;
 
@@ -101,8 +99,9 @@ ucs_status_t uct_rocm_ipc_pointer_info(const void *address,
 
 static ucs_status_t
 uct_rocm_ipc_mem_reg(uct_md_h uct_md, void *address, size_t length,
-                     unsigned flags, uct_mem_h *memh_p)
+                     const uct_md_mem_reg_params_t *params, uct_mem_h *memh_p)
 {
+    uint64_t flags = UCT_MD_MEM_REG_FIELD_VALUE(params, flags, FIELD_FLAGS, 0);
     hsa_amd_pointer_info_t info;
     uct_rocm_ipc_memh_t *memh;
     size_t offset, size;
@@ -164,9 +163,9 @@ uct_rocm_ipc_memh_pack(uct_rocm_ipc_memh_t *memh, uct_rocm_ipc_key_t *key)
 }
 
 static ucs_status_t
-uct_rocm_ipc_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
-                       const uct_md_mkey_pack_params_t *params,
-                       void *rkey_buffer)
+uct_rocm_ipc_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh, void *address,
+                       size_t length, const uct_md_mkey_pack_params_t *params,
+                       void *mkey_buffer)
 {
     uct_rocm_ipc_md_t *md     = ucs_derived_of(uct_md, uct_rocm_ipc_md_t);
     uct_rocm_ipc_memh_t *memh = uct_memh;
@@ -186,7 +185,7 @@ uct_rocm_ipc_mkey_pack(uct_md_h uct_md, uct_mem_h uct_memh,
         return status;
     }
 
-    memcpy(rkey_buffer, &key, uct_rocm_ipc_md_key_size(md));
+    memcpy(mkey_buffer, &key, uct_rocm_ipc_md_key_size(md));
     return UCS_OK;
 }
 
@@ -214,51 +213,17 @@ static int uct_rocm_ipc_md_open_exports(void)
         ucs_warn("no memory events in this process (%s): peers which map its"
                  " ROCm memory are not told when it is freed. Set"
                  " UCX_MEM_EVENTS=y, or UCX_ROCM_IPC_SIGNAL_INVALIDATE=n to"
-                 " accept that.", ucs_status_string(status));
+                 " accept that.",
+                 ucs_status_string(status));
     }
 
     return status == UCS_OK;
 }
 
 static ucs_status_t
-uct_rocm_ipc_md_open(uct_component_h component, const char *md_name,
-                     const uct_md_config_t *uct_md_config, uct_md_h *md_p)
-{
-    static uct_md_ops_t md_ops = {
-        .close                  = uct_rocm_ipc_md_close,
-        .query                  = uct_rocm_ipc_md_query,
-        .mkey_pack              = uct_rocm_ipc_mkey_pack,
-        .mem_reg                = uct_rocm_ipc_mem_reg,
-        .mem_dereg              = uct_rocm_ipc_mem_dereg,
-        .mem_query              = ucs_empty_function_return_unsupported,
-        .detect_memory_type     = ucs_empty_function_return_unsupported,
-        .is_sockaddr_accessible = ucs_empty_function_return_zero_int,
-    };
-    const uct_rocm_ipc_md_config_t *config =
-            ucs_derived_of(uct_md_config, uct_rocm_ipc_md_config_t);
-    uct_rocm_ipc_md_t *md;
-
-    md = ucs_malloc(sizeof(*md), "rocm_ipc_md");
-    if (md == NULL) {
-        ucs_error("failed to allocate a ROCm IPC memory domain");
-        return UCS_ERR_NO_MEMORY;
-    }
-
-    md->super.ops       = &md_ops;
-    md->super.component = &uct_rocm_ipc_component;
-    md->pid_ns          = ucs_sys_get_ns(UCS_SYS_NS_TYPE_PID);
-    md->signal_import   = config->signal_invalidate;
-    md->signal_export   = config->signal_invalidate &&
-                          uct_rocm_ipc_md_open_exports();
-    uct_rocm_ipc_cache_open(config);
-    *md_p = &md->super;
-    return UCS_OK;
-}
-
-static ucs_status_t uct_rocm_ipc_rkey_unpack(uct_component_t *component,
-                                             const void *rkey_buffer,
-                                             uct_rkey_t *rkey_p,
-                                             void **handle_p)
+uct_rocm_ipc_rkey_unpack(uct_component_t *component, const void *rkey_buffer,
+                         const uct_rkey_unpack_params_t *params,
+                         uct_rkey_t *rkey_p, void **handle_p)
 {
     uct_rocm_ipc_rkey_t *rkey;
     ucs_status_t status;
@@ -273,9 +238,36 @@ static ucs_status_t uct_rocm_ipc_rkey_unpack(uct_component_t *component,
     return UCS_OK;
 }
 
+UCT_ROCM_MD_OPS_DEFINE(uct_rocm_ipc);
+
 static ucs_status_t
-uct_rocm_ipc_rkey_ptr(uct_component_t *component, uct_rkey_t uct_rkey,
-                      void *handle, uint64_t remote_addr, void **addr_p)
+uct_rocm_ipc_md_open(uct_component_h component, const char *md_name,
+                     const uct_md_config_t *uct_md_config, uct_md_h *md_p)
+{
+    const uct_rocm_ipc_md_config_t *config =
+            ucs_derived_of(uct_md_config, uct_rocm_ipc_md_config_t);
+    uct_rocm_ipc_md_t *md;
+
+    md = ucs_malloc(sizeof(*md), "rocm_ipc_md");
+    if (md == NULL) {
+        ucs_error("failed to allocate a ROCm IPC memory domain");
+        return UCS_ERR_NO_MEMORY;
+    }
+
+    md->super.ops       = &uct_rocm_ipc_md_ops;
+    md->super.component = &uct_rocm_ipc_component;
+    md->pid_ns          = ucs_sys_get_ns(UCS_SYS_NS_TYPE_PID);
+    md->signal_import   = config->signal_invalidate;
+    md->signal_export   = config->signal_invalidate &&
+                        uct_rocm_ipc_md_open_exports();
+    uct_rocm_ipc_cache_open(config);
+    *md_p = &md->super;
+    return UCS_OK;
+}
+
+static ucs_status_t uct_rocm_ipc_rkey_ptr(uct_component_t *component,
+                                          uct_rkey_t uct_rkey, void *handle,
+                                          uint64_t remote_addr, void **addr_p)
 {
     return uct_rocm_ipc_rkey_map((uct_rocm_ipc_rkey_t*)uct_rkey, remote_addr,
                                  addr_p);
@@ -303,10 +295,9 @@ static void uct_rocm_ipc_md_vfs_init(uct_md_h uct_md)
 uct_component_t uct_rocm_ipc_component = {
     .query_md_resources = uct_rocm_base_query_md_resources,
     .md_open            = uct_rocm_ipc_md_open,
-    .cm_open            = ucs_empty_function_return_unsupported,
-    .rkey_unpack        = uct_rocm_ipc_rkey_unpack,
-    .rkey_ptr           = uct_rocm_ipc_rkey_ptr,
-    .rkey_release       = uct_rocm_ipc_rkey_release,
+    .cm_open            = (uct_component_cm_open_func_t)
+            ucs_empty_function_return_unsupported,
+    UCT_ROCM_RKEY_OPS(uct_rocm_ipc),
     .name               = "rocm_ipc",
     .md_config          = {
         .name           = "ROCm-IPC memory domain",

@@ -85,7 +85,7 @@ typedef struct uct_rocm_ipc_memh {
  * @return UCS_OK, or UCS_ERR_INVALID_ADDR if the runtime does not know the
  *         address; the caller logs it.
  */
-ucs_status_t uct_rocm_ipc_pointer_info(const void *address,
-                                       hsa_amd_pointer_info_t *info);
+ucs_status_t
+uct_rocm_ipc_pointer_info(const void *address, hsa_amd_pointer_info_t *info);
 
 #endif

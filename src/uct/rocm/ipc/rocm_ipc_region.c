@@ -22,8 +22,8 @@
 int uct_rocm_ipc_region_match(const uct_ipc_region_t *ipc_region,
                               const void *arg)
 {
-    const uct_rocm_ipc_region_t *region =
-            ucs_derived_of(ipc_region, uct_rocm_ipc_region_t);
+    const uct_rocm_ipc_region_t *region = ucs_derived_of(ipc_region,
+                                                         uct_rocm_ipc_region_t);
     const uct_rocm_ipc_import_t *import = arg;
     const uct_rocm_ipc_key_t *key       = import->key;
 
@@ -111,8 +111,9 @@ void uct_rocm_ipc_region_still_pinned(uct_ipc_region_t *ipc_region)
     if (uct_rocm_ipc_region_is_freed(region)) {
         ucs_warn("process %d waits to free its memory 0x%lx..0x%lx, to which"
                  " this process holds a pointer, or has a copy in flight:"
-                 " release the remote key", region->owner_pid,
-                 ipc_region->super.start, ipc_region->super.end);
+                 " release the remote key",
+                 region->owner_pid, ipc_region->super.start,
+                 ipc_region->super.end);
     }
 }
 
@@ -123,13 +124,15 @@ static hsa_agent_t uct_rocm_ipc_mapping_agent(const void *mapped_addr)
 
     /* No agent if the owner's GPU is not visible to this process */
     return (uct_rocm_ipc_pointer_info(mapped_addr, &info) == UCS_OK) ?
-                   info.agentOwner : no_agent;
+                   info.agentOwner :
+                   no_agent;
 }
 
-static void uct_rocm_ipc_log_freed(const uct_rocm_ipc_key_t *key)
+void uct_rocm_ipc_log_freed(const uct_rocm_ipc_key_t *key)
 {
-    ucs_diag("remote memory 0x%"PRIx64" length %"PRIu64" was freed by its"
-             " owner", key->address, key->length);
+    ucs_diag("remote memory 0x%" PRIx64 " length %" PRIu64 " was freed by its"
+             " owner",
+             key->address, key->length);
 }
 
 static ucs_status_t
@@ -146,10 +149,13 @@ uct_rocm_ipc_region_attach_signal(uct_rocm_ipc_region_t *region,
              uct_ipc_cache_evict(&uct_rocm_ipc_cache, 1));
 
     if (status == UCS_ERR_NO_MEMORY) {
-        ucs_error("out of ROCm IPC signals for remote memory 0x%"PRIx64" length"
-                  " %"PRIu64". Set UCX_ROCM_IPC_CACHE_MAX_REGIONS to bound what"
+        ucs_error("out of ROCm IPC signals for remote memory 0x%" PRIx64
+                  " length"
+                  " %" PRIu64
+                  ". Set UCX_ROCM_IPC_CACHE_MAX_REGIONS to bound what"
                   " this process keeps, or UCX_ROCM_IPC_SIGNAL_INVALIDATE=n to"
-                  " do without signals.", key->address, key->length);
+                  " do without signals.",
+                  key->address, key->length);
     }
 
     return status;
@@ -179,15 +185,17 @@ uct_rocm_ipc_region_attach_memory(uct_rocm_ipc_region_t *region,
         !uct_rocm_ipc_channel_is_alive(region->channel)) {
         uct_rocm_ipc_log_freed(key);
     } else if (status == HSA_STATUS_ERROR_OUT_OF_RESOURCES) {
-        ucs_error("out of ROCm IPC mappings for remote memory 0x%"PRIx64
-                  " length %"PRIu64", and all others are in use. Start fewer"
+        ucs_error("out of ROCm IPC mappings for remote memory 0x%" PRIx64
+                  " length %" PRIu64 ", and all others are in use. Start fewer"
                   " copies at a time, or set UCX_ROCM_IPC_CACHE_MAX_REGIONS or"
                   " UCX_ROCM_IPC_CACHE_MAX_SIZE in the processes which share"
-                  " the GPU.", key->address, key->length);
+                  " the GPU.",
+                  key->address, key->length);
         return UCS_ERR_NO_MEMORY;
     } else {
-        ucs_error("failed to attach remote memory 0x%"PRIx64" length %"PRIu64
-                  ": %s", key->address, key->length,
+        ucs_error("failed to attach remote memory 0x%" PRIx64 " length %" PRIu64
+                  ": %s",
+                  key->address, key->length,
                   uct_rocm_ipc_hsa_status_string(status));
     }
 

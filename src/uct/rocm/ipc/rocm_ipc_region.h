@@ -33,7 +33,7 @@ typedef struct uct_rocm_ipc_region {
                                                the channels */
     hsa_agent_t            agent;         /**< Agent which copies use, 0 if it
                                                is not visible here */
-    pid_t                  owner_pid;     /**< For messages */
+    pid_t                  owner_pid;     /**< 0 if the key did not say */
 } uct_rocm_ipc_region_t;
 
 
@@ -83,6 +83,10 @@ void uct_rocm_ipc_region_check(uct_ipc_region_t *region);
  *          if the region has none, or has let go of it. */
 uct_rocm_ipc_channel_t *
 uct_rocm_ipc_region_get_channel(uct_rocm_ipc_region_t *region);
+
+
+/** Tell the user that the memory of a key is gone. */
+void uct_rocm_ipc_log_freed(const uct_rocm_ipc_key_t *key);
 
 
 /** @return Nonzero if the owner is known to have freed the memory. */

@@ -24,8 +24,7 @@ struct uct_rocm_ipc_rkey_past {
 
 /* Copy the fields that the key has: an old peer's key may end after dev_num,
  * where it has put the number of a device, or -1 if it knew none */
-static void
-uct_rocm_ipc_key_read(uct_rocm_ipc_key_t *key, const void *buffer)
+static void uct_rocm_ipc_key_read(uct_rocm_ipc_key_t *key, const void *buffer)
 {
     size_t size = ucs_offsetof(uct_rocm_ipc_key_t, pid);
     uint32_t unknown_flags;
@@ -33,15 +32,16 @@ uct_rocm_ipc_key_read(uct_rocm_ipc_key_t *key, const void *buffer)
     memset(key, 0, sizeof(*key));
     memcpy(key, buffer, size);
 
-    unknown_flags = key->dev_num & ~(UCT_ROCM_IPC_KEY_DEV_MASK |
-                                     UCT_ROCM_IPC_KEY_FLAGS);
+    unknown_flags = key->dev_num &
+                    ~(UCT_ROCM_IPC_KEY_DEV_MASK | UCT_ROCM_IPC_KEY_FLAGS);
     if (unknown_flags || !(key->dev_num & UCT_ROCM_IPC_KEY_FLAG_PID)) {
         key->dev_num &= UCT_ROCM_IPC_KEY_DEV_MASK;
         return;
     }
 
     size = (key->dev_num & UCT_ROCM_IPC_KEY_FLAG_SIGNAL) ?
-                   sizeof(*key) : ucs_offsetof(uct_rocm_ipc_key_t, signal);
+                   sizeof(*key) :
+                   ucs_offsetof(uct_rocm_ipc_key_t, signal);
     memcpy(key, buffer, size);
 }
 
@@ -66,8 +66,9 @@ uct_rocm_ipc_rkey_create(const void *buffer, uct_rocm_ipc_rkey_t **rkey_p)
         (rkey->key.address > UINT64_MAX - UCS_PGT_ADDR_ALIGN) ||
         (rkey->key.length >
          UINT64_MAX - UCS_PGT_ADDR_ALIGN - rkey->key.address)) {
-        ucs_error("remote key of memory 0x%"PRIx64" length %"PRIu64" is not"
-                  " valid", rkey->key.address, rkey->key.length);
+        ucs_error("remote key of memory 0x%" PRIx64 " length %" PRIu64 " is not"
+                  " valid",
+                  rkey->key.address, rkey->key.length);
         ucs_free(rkey);
         return UCS_ERR_INVALID_PARAM;
     }
@@ -81,12 +82,7 @@ void uct_rocm_ipc_rkey_destroy(uct_rocm_ipc_rkey_t *rkey)
     uct_rocm_ipc_rkey_past_t *past;
 
     if (rkey->held != NULL) {
-        if (!(rkey->key.dev_num & UCT_ROCM_IPC_KEY_FLAG_PID)) {
-            /* Imported without knowing the peer, whose last endpoint would
-             * otherwise be the occasion to detach it */
-            uct_ipc_cache_claim(&uct_rocm_ipc_cache, &rkey->held->super);
-        }
-        uct_rocm_ipc_region_unpin(rkey->held);
+        uct_rocm_ipc_region_let_go(rkey->held);
     }
 
     if (rkey->region != NULL) {
@@ -103,9 +99,8 @@ void uct_rocm_ipc_rkey_destroy(uct_rocm_ipc_rkey_t *rkey)
 }
 
 /* Takes over a reference of the region */
-static ucs_status_t
-uct_rocm_ipc_rkey_remember(uct_rocm_ipc_rkey_t *rkey,
-                           uct_rocm_ipc_region_t *region)
+static ucs_status_t uct_rocm_ipc_rkey_remember(uct_rocm_ipc_rkey_t *rkey,
+                                               uct_rocm_ipc_region_t *region)
 {
     uct_rocm_ipc_region_t *old = NULL;
     uct_rocm_ipc_rkey_past_t *past;
@@ -141,9 +136,9 @@ uct_rocm_ipc_rkey_remember(uct_rocm_ipc_rkey_t *rkey,
     return UCS_OK;
 }
 
-static void
-uct_rocm_ipc_rkey_space_id(const uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
-                           uct_ipc_space_id_t *space_id)
+static void uct_rocm_ipc_rkey_space_id(const uct_rocm_ipc_rkey_t *rkey,
+                                       pid_t peer_pid,
+                                       uct_ipc_space_id_t *space_id)
 {
     memset(space_id, 0, sizeof(*space_id));
     space_id->dev = rkey->key.dev_num & UCT_ROCM_IPC_KEY_DEV_MASK;
@@ -155,10 +150,10 @@ uct_rocm_ipc_rkey_space_id(const uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
     }
 }
 
-static void
-uct_rocm_ipc_import_init(uct_rocm_ipc_import_t *import,
-                         const uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
-                         int signal_import, int is_cached)
+static void uct_rocm_ipc_import_init(uct_rocm_ipc_import_t *import,
+                                     const uct_rocm_ipc_rkey_t *rkey,
+                                     pid_t peer_pid, int signal_import,
+                                     int is_cached)
 {
     import->key         = &rkey->key;
     import->is_cached   = is_cached;
@@ -200,9 +195,9 @@ uct_rocm_ipc_rkey_find_region(uct_rocm_ipc_rkey_t *rkey,
     return UCS_OK;
 }
 
-ucs_status_t
-uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
-                           int signal_import, uct_rocm_ipc_region_t **region_p)
+ucs_status_t uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey,
+                                        pid_t peer_pid, int signal_import,
+                                        uct_rocm_ipc_region_t **region_p)
 {
     uct_rocm_ipc_region_t *region = __atomic_load_n(&rkey->region,
                                                     __ATOMIC_ACQUIRE);
@@ -210,8 +205,7 @@ uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
     ucs_status_t status;
 
     if ((region != NULL) && uct_rocm_ipc_region_is_freed(region)) {
-        ucs_diag("remote memory 0x%"PRIx64" length %"PRIu64" was freed by its"
-                 " owner", rkey->key.address, rkey->key.length);
+        uct_rocm_ipc_log_freed(&rkey->key);
         return UCS_ERR_INVALID_ADDR;
     }
 
@@ -226,9 +220,9 @@ uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
     return status;
 }
 
-ucs_status_t
-uct_rocm_ipc_rkey_attach_once(uct_rocm_ipc_rkey_t *rkey, int signal_import,
-                              uct_rocm_ipc_region_t **region_p)
+ucs_status_t uct_rocm_ipc_rkey_attach_once(uct_rocm_ipc_rkey_t *rkey,
+                                           int signal_import,
+                                           uct_rocm_ipc_region_t **region_p)
 {
     uct_rocm_ipc_region_t *region;
     uct_rocm_ipc_import_t import;
@@ -275,8 +269,7 @@ static ucs_status_t uct_rocm_ipc_rkey_hold(uct_rocm_ipc_rkey_t *rkey,
     }
 
     if (uct_rocm_ipc_region_is_freed(held)) {
-        ucs_diag("remote memory 0x%"PRIx64" length %"PRIu64" was freed by its"
-                 " owner", rkey->key.address, rkey->key.length);
+        uct_rocm_ipc_log_freed(&rkey->key);
         return UCS_ERR_INVALID_ADDR;
     }
 
@@ -292,9 +285,9 @@ ucs_status_t uct_rocm_ipc_rkey_map(uct_rocm_ipc_rkey_t *rkey,
     ucs_status_t status;
 
     if (offset >= rkey->key.length) {
-        ucs_error("remote address 0x%"PRIx64" is not in the memory 0x%"PRIx64
-                  " length %"PRIu64" of the remote key", remote_addr,
-                  rkey->key.address, rkey->key.length);
+        ucs_error("remote address 0x%" PRIx64 " is not in the memory 0x%" PRIx64
+                  " length %" PRIu64 " of the remote key",
+                  remote_addr, rkey->key.address, rkey->key.length);
         return UCS_ERR_INVALID_ADDR;
     }
 

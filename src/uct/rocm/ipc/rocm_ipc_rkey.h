@@ -63,18 +63,18 @@ ucs_status_t uct_rocm_ipc_rkey_map(uct_rocm_ipc_rkey_t *rkey,
  * Pin the region of a key, and attach the memory first if needed: what
  * @ref uct_rocm_ipc_rkey_pin does when the key remembers no live region.
  */
-ucs_status_t
-uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey, pid_t peer_pid,
-                           int signal_import, uct_rocm_ipc_region_t **region_p);
+ucs_status_t uct_rocm_ipc_rkey_pin_slow(uct_rocm_ipc_rkey_t *rkey,
+                                        pid_t peer_pid, int signal_import,
+                                        uct_rocm_ipc_region_t **region_p);
 
 
 /**
  * Attach the memory of a key for one operation, without the cache.
  * Parameters and result are as for @ref uct_rocm_ipc_rkey_pin.
  */
-ucs_status_t
-uct_rocm_ipc_rkey_attach_once(uct_rocm_ipc_rkey_t *rkey, int signal_import,
-                              uct_rocm_ipc_region_t **region_p);
+ucs_status_t uct_rocm_ipc_rkey_attach_once(uct_rocm_ipc_rkey_t *rkey,
+                                           int signal_import,
+                                           uct_rocm_ipc_region_t **region_p);
 
 
 /**

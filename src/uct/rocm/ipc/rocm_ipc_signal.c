@@ -88,7 +88,8 @@ ucs_status_t uct_rocm_ipc_signal_watch(hsa_signal_t signal,
     if ((status == HSA_STATUS_ERROR_INVALID_SIGNAL) &&
         !__atomic_exchange_n(&refused, 1, __ATOMIC_RELAXED)) {
         ucs_info("the ROCm runtime does not watch IPC signals (%s), a thread"
-                 " of UCX does so", uct_rocm_ipc_hsa_status_string(status));
+                 " of UCX does so",
+                 uct_rocm_ipc_hsa_status_string(status));
     }
 
     return UCS_ERR_UNSUPPORTED;
