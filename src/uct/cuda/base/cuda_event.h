@@ -1,3 +1,4 @@
+#if !UCX_HAS_CUDA_SHARED_QUEUES
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  * See file LICENSE for terms.
@@ -37,4 +38,12 @@ typedef struct {
                                        of issue */
 } uct_cuda_queue_desc_t;
 
+
+/** A context. Handles are used again, so that it is known by its id, too. */
+typedef struct {
+    CUcontext          ctx;
+    unsigned long long ctx_id; /**< 0 before CUDA 12 */
+} uct_cuda_ctx_rsc_t;
+
+#endif
 #endif

@@ -28,6 +28,7 @@ static void uct_cuda_flush_done(uct_completion_t *self)
 
     /* The user may flush again from the callback: be done with this one */
     --flush->ctx->num_flushes;
+    flush->ctx->num_markers -= flush->num_markers;
     ucs_mpool_put(flush);
     uct_invoke_completion(comp, status);
 }
@@ -63,26 +64,24 @@ static ucs_mpool_ops_t uct_cuda_marker_mp_ops = {
     .obj_str       = NULL
 };
 
-ucs_status_t uct_cuda_flush_init(uct_cuda_flush_ctx_t *ctx, size_t marker_size,
-                                 unsigned max_markers, unsigned max_copies)
+ucs_status_t uct_cuda_flush_init(uct_cuda_flush_ctx_t *ctx, size_t marker_size)
 {
     ucs_status_t status;
 
-    ctx->num_flushes  = 0;
-    ctx->max_copies   = ucs_max(max_copies, 1);
-    ctx->cuda_context = NULL;
+    ctx->num_flushes = 0;
+    ctx->num_markers = 0;
+    ctx->has_lost    = 0;
 
-    status = ucs_mpool_init(&ctx->flush_mp, 0, sizeof(uct_cuda_flush_t), 0,
-                            UCS_SYS_CACHE_LINE_SIZE, UCT_CUDA_FLUSH_MP_CHUNK,
-                            UINT_MAX, &uct_cuda_flush_mp_ops, "cuda flushes");
+    status = uct_cuda_mpool_init(&ctx->flush_mp, sizeof(uct_cuda_flush_t),
+                                 UCT_CUDA_FLUSH_MP_CHUNK, UINT_MAX,
+                                 &uct_cuda_flush_mp_ops, "cuda flushes");
     if (status != UCS_OK) {
         return status;
     }
 
-    status = ucs_mpool_init(&ctx->marker_mp, 0, marker_size, 0,
-                            UCS_SYS_CACHE_LINE_SIZE, UCT_CUDA_MARKER_MP_CHUNK,
-                            max_markers, &uct_cuda_marker_mp_ops,
-                            "cuda flush markers");
+    status = uct_cuda_mpool_init(&ctx->marker_mp, marker_size,
+                                 UCT_CUDA_MARKER_MP_CHUNK, UINT_MAX,
+                                 &uct_cuda_marker_mp_ops, "cuda flush markers");
     if (status != UCS_OK) {
         ucs_mpool_cleanup(&ctx->flush_mp, 1);
     }
@@ -94,46 +93,74 @@ void uct_cuda_flush_cleanup(uct_cuda_flush_ctx_t *ctx, const char *name)
 {
     if (ctx->num_flushes > 0) {
         ucs_warn("%s interface destroyed with %u outstanding flushes: their "
-                 "completions will not be called", name, ctx->num_flushes);
+                 "completions will not be called",
+                 name, ctx->num_flushes);
     }
 
     ucs_mpool_cleanup(&ctx->marker_mp, 1);
     ucs_mpool_cleanup(&ctx->flush_mp, 1);
 }
 
-/* Identifies a context for the life of the process; 0 if it was destroyed. Before
- * CUDA 12 all that can be told is that the handle is not that of a context. */
-static unsigned long long uct_cuda_context_get_id(CUcontext cuda_context)
+int uct_cuda_ctx_rsc_is_lost(const uct_cuda_ctx_rsc_t *ctx_rsc)
 {
-    unsigned long long id = 0;
 #if CUDA_VERSION >= 12000
-    CUresult result       = cuCtxGetId(cuda_context, &id);
+    unsigned long long ctx_id;
 #else
     unsigned version;
-    CUresult result       = cuCtxGetApiVersion(cuda_context, &version);
-
-    id = 1;
 #endif
 
-    return (result == CUDA_SUCCESS) ? id : 0;
+    if (ctx_rsc->ctx == NULL) {
+        return 0;
+    }
+
+    /* Before CUDA 12 all that can be told is that the handle is not that of a
+     * context */
+#if CUDA_VERSION >= 12000
+    return (cuCtxGetId(ctx_rsc->ctx, &ctx_id) != CUDA_SUCCESS) ||
+           (ctx_id != ctx_rsc->ctx_id);
+#else
+    return cuCtxGetApiVersion(ctx_rsc->ctx, &version) != CUDA_SUCCESS;
+#endif
 }
 
-int uct_cuda_flush_context_is_gone(const uct_cuda_flush_ctx_t *ctx)
+/* Whether the context of a copy has been destroyed. This is asked where it may
+ * matter: a question to the driver costs as much as one for an event. Contexts
+ * do not change while an interface is looked through, so @a *asked_p keeps what
+ * was asked last, and @a *is_lost_p the answer. */
+static UCS_F_ALWAYS_INLINE int
+uct_cuda_flush_copy_is_lost(uct_cuda_flush_ctx_t *ctx,
+                            uct_cuda_event_desc_t *copy,
+                            const uct_cuda_ctx_rsc_t **asked_p, int *is_lost_p)
 {
-    return (ctx->cuda_context != NULL) &&
-           (uct_cuda_context_get_id(ctx->cuda_context) != ctx->context_id);
+    const uct_cuda_ctx_rsc_t *ctx_rsc;
+
+    if (ucs_likely((ctx->num_flushes == 0) && !ctx->has_lost)) {
+        return 0;
+    }
+
+    ctx_rsc = uct_cuda_flush_ctx_rsc(ctx, copy);
+    if (ctx_rsc != *asked_p) {
+        *asked_p       = ctx_rsc;
+        *is_lost_p     = uct_cuda_ctx_rsc_is_lost(ctx_rsc);
+        ctx->has_lost |= *is_lost_p;
+    }
+
+    return *is_lost_p;
 }
 
-ucs_status_t
-uct_cuda_flush_start(uct_cuda_flush_ctx_t *ctx, CUcontext cuda_context,
-                     uct_completion_t *comp, unsigned num_markers,
-                     ucs_queue_head_t *markers)
+ucs_status_t uct_cuda_flush_start(uct_cuda_flush_ctx_t *ctx,
+                                  uct_completion_t *comp, unsigned num_markers,
+                                  ucs_queue_head_t *markers)
 {
     uct_cuda_event_desc_t *marker;
     uct_cuda_flush_t *flush;
     unsigned i;
 
     ucs_queue_head_init(markers);
+    if (ucs_unlikely(num_markers >
+                     uct_cuda_flush_max_markers(ctx) - ctx->num_markers)) {
+        goto err;
+    }
 
     flush = ucs_mpool_get(&ctx->flush_mp);
     if (ucs_unlikely(flush == NULL)) {
@@ -153,9 +180,10 @@ uct_cuda_flush_start(uct_cuda_flush_ctx_t *ctx, CUcontext cuda_context,
     flush->super.count  = num_markers;
     flush->super.status = UCS_OK;
     flush->comp         = comp;
+    flush->num_markers  = num_markers;
+    ctx->num_markers   += num_markers;
     if (ctx->num_flushes++ == 0) {
-        ctx->cuda_context = cuda_context;
-        ctx->context_id   = uct_cuda_context_get_id(cuda_context);
+        uct_cuda_flush_note_context(ctx);
     }
 
     return UCS_OK;
@@ -173,7 +201,6 @@ err:
 }
 
 ucs_status_t uct_cuda_queues_flush(uct_base_ep_t *ep, uct_cuda_flush_ctx_t *ctx,
-                                   CUcontext cuda_context,
                                    ucs_queue_head_t *active_queue,
                                    uct_completion_t *comp)
 {
@@ -187,8 +214,8 @@ ucs_status_t uct_cuda_queues_flush(uct_base_ep_t *ep, uct_cuda_flush_ctx_t *ctx,
     }
 
     if (comp != NULL) {
-        status = uct_cuda_flush_start(ctx, cuda_context, comp,
-                                      ucs_queue_length(active_queue), &markers);
+        status = uct_cuda_flush_start(ctx, comp, ucs_queue_length(active_queue),
+                                      &markers);
         if (status != UCS_OK) {
             return status;
         }
@@ -231,10 +258,12 @@ uct_cuda_event_failed(uct_cuda_event_desc_t *desc, ucs_queue_iter_t behind,
  * was said. */
 static UCS_F_ALWAYS_INLINE int
 uct_cuda_queue_copy_is_done(ucs_queue_head_t *event_queue,
-                            uct_cuda_event_desc_t *desc)
+                            uct_cuda_event_desc_t *desc, int is_lost)
 {
-    CUresult result = cuEventQuery(desc->event);
+    CUresult result;
 
+    result = ucs_unlikely(is_lost) ? CUDA_ERROR_CONTEXT_IS_DESTROYED :
+                                     cuEventQuery(desc->event);
     if (ucs_likely(result == CUDA_SUCCESS)) {
         return 1;
     } else if (result == CUDA_ERROR_NOT_READY) {
@@ -247,10 +276,11 @@ uct_cuda_queue_copy_is_done(ucs_queue_head_t *event_queue,
 
 /* Complete the first of a queue; returns whether it was the last one, too */
 static UCS_F_ALWAYS_INLINE int
-uct_cuda_queue_complete_head(ucs_queue_head_t *active_queue,
+uct_cuda_queue_complete_head(const uct_cuda_flush_ctx_t *ctx,
+                             ucs_queue_head_t *active_queue,
                              ucs_queue_iter_t iter,
                              ucs_queue_head_t *event_queue,
-                             uct_cuda_event_desc_t *desc)
+                             uct_cuda_event_desc_t *desc, int is_copy)
 {
     int is_last;
 
@@ -266,73 +296,47 @@ uct_cuda_queue_complete_head(ucs_queue_head_t *active_queue,
         uct_invoke_completion(desc->comp, UCS_OK);
     }
 
+    if (is_copy) {
+        uct_cuda_flush_complete_event(ctx, desc);
+    }
+
     ucs_mpool_put(desc);
     return is_last;
 }
 
-/* The context is gone, and nothing of it can be asked any more */
-static UCS_F_NOINLINE unsigned
-uct_cuda_queues_fail(ucs_queue_head_t *active_queue)
-{
-    unsigned count = 0;
-    uct_cuda_queue_desc_t *q_desc;
-    uct_cuda_event_desc_t *desc;
-    ucs_queue_head_t *event_queue;
-
-    while (!ucs_queue_is_empty(active_queue)) {
-        q_desc      = ucs_queue_head_elem_non_empty(active_queue,
-                                                    uct_cuda_queue_desc_t, queue);
-        event_queue = &q_desc->event_queue;
-        desc        = ucs_queue_head_elem_non_empty(event_queue,
-                                                    uct_cuda_event_desc_t,
-                                                    queue);
-        if (!uct_cuda_event_is_marker(desc)) {
-            uct_cuda_event_failed(desc, &desc->queue.next, event_queue,
-                                  CUDA_ERROR_CONTEXT_IS_DESTROYED);
-        }
-
-        uct_cuda_queue_complete_head(active_queue, &active_queue->head,
-                                     event_queue, desc);
-        ++count;
-    }
-
-    return count;
-}
-
-unsigned uct_cuda_queues_progress(const uct_cuda_flush_ctx_t *ctx,
+unsigned uct_cuda_queues_progress(uct_cuda_flush_ctx_t *ctx,
                                   ucs_queue_head_t *active_queue)
 {
-    ucs_queue_iter_t iter = ucs_queue_iter_begin(active_queue);
-    unsigned num_copies   = 0;
-    unsigned num_markers  = 0;
+    ucs_queue_iter_t iter           = ucs_queue_iter_begin(active_queue);
+    const unsigned max_copies       = uct_cuda_flush_max_copies(ctx);
+    const uct_cuda_ctx_rsc_t *asked = NULL;
+    int is_lost                     = 0;
+    unsigned num_copies             = 0;
+    unsigned num_markers            = 0;
     uct_cuda_queue_desc_t *q_desc;
     uct_cuda_event_desc_t *desc;
     ucs_queue_head_t *event_queue;
     int is_last;
 
-    if (ucs_queue_is_empty(active_queue)) {
-        return 0;
-    } else if (ucs_unlikely(ctx->num_flushes > 0) &&
-               uct_cuda_flush_context_is_gone(ctx)) {
-        return uct_cuda_queues_fail(active_queue);
-    }
-
     while (!ucs_queue_iter_end(active_queue, iter)) {
         q_desc      = ucs_queue_iter_elem(q_desc, iter, queue);
         event_queue = &q_desc->event_queue;
-        desc        = ucs_queue_head_elem_non_empty(event_queue,
-                                                    uct_cuda_event_desc_t,
-                                                    queue);
+        desc = ucs_queue_head_elem_non_empty(event_queue, uct_cuda_event_desc_t,
+                                             queue);
         if (uct_cuda_event_is_marker(desc)) {
-            uct_cuda_queue_complete_head(active_queue, iter, event_queue, desc);
+            uct_cuda_queue_complete_head(ctx, active_queue, iter, event_queue,
+                                         desc, 0);
             if (++num_markers == UCT_CUDA_FLUSH_MAX_MARKERS) {
                 break;
             }
-        } else if ((num_copies < ctx->max_copies) &&
-                   uct_cuda_queue_copy_is_done(event_queue, desc)) {
-            is_last = uct_cuda_queue_complete_head(active_queue, iter,
-                                                   event_queue, desc);
-            if ((++num_copies == ctx->max_copies) && !is_last) {
+        } else if ((num_copies < max_copies) &&
+                   uct_cuda_queue_copy_is_done(
+                           event_queue, desc,
+                           uct_cuda_flush_copy_is_lost(ctx, desc, &asked,
+                                                       &is_lost))) {
+            is_last = uct_cuda_queue_complete_head(ctx, active_queue, iter,
+                                                   event_queue, desc, 1);
+            if ((++num_copies == max_copies) && !is_last) {
                 /* Let it be the turn of others next time */
                 ucs_queue_del_iter(active_queue, iter);
                 ucs_queue_push(active_queue, &q_desc->queue);
@@ -343,6 +347,24 @@ unsigned uct_cuda_queues_progress(const uct_cuda_flush_ctx_t *ctx,
     }
 
     return num_copies + num_markers;
+}
+
+int uct_cuda_queue_is_reached(uct_cuda_flush_ctx_t *ctx,
+                              ucs_queue_head_t *event_queue)
+{
+    const uct_cuda_ctx_rsc_t *asked = NULL;
+    int is_lost                     = 0;
+    uct_cuda_event_desc_t *desc;
+
+    if (ucs_queue_is_empty(event_queue)) {
+        return 0;
+    }
+
+    desc = ucs_queue_head_elem_non_empty(event_queue, uct_cuda_event_desc_t,
+                                         queue);
+    return uct_cuda_event_is_marker(desc) ||
+           uct_cuda_flush_copy_is_lost(ctx, desc, &asked, &is_lost) ||
+           (cuEventQuery(desc->event) != CUDA_ERROR_NOT_READY);
 }
 
 void uct_cuda_marker_drop(uct_cuda_event_desc_t *marker)
@@ -357,8 +379,11 @@ void uct_cuda_marker_drop(uct_cuda_event_desc_t *marker)
     ucs_mpool_put(marker);
 }
 
-static void uct_cuda_queue_drop(ucs_queue_head_t *event_queue)
+/* Returns how many copies it was */
+static size_t
+uct_cuda_queue_drop(uct_cuda_flush_ctx_t *ctx, ucs_queue_head_t *event_queue)
 {
+    size_t num_copies = 0;
     uct_cuda_event_desc_t *desc;
 
     while (!ucs_queue_is_empty(event_queue)) {
@@ -367,18 +392,26 @@ static void uct_cuda_queue_drop(ucs_queue_head_t *event_queue)
         if (uct_cuda_event_is_marker(desc)) {
             uct_cuda_marker_drop(desc);
         } else {
+            uct_cuda_flush_complete_event(ctx, desc);
             ucs_mpool_put(desc);
+            ++num_copies;
         }
     }
+
+    return num_copies;
 }
 
-void uct_cuda_queues_drop(ucs_queue_head_t *active_queue)
+size_t
+uct_cuda_queues_drop(uct_cuda_flush_ctx_t *ctx, ucs_queue_head_t *active_queue)
 {
+    size_t num_copies = 0;
     uct_cuda_queue_desc_t *q_desc;
 
     while (!ucs_queue_is_empty(active_queue)) {
         q_desc = ucs_queue_pull_elem_non_empty(active_queue,
                                                uct_cuda_queue_desc_t, queue);
-        uct_cuda_queue_drop(&q_desc->event_queue);
+        num_copies += uct_cuda_queue_drop(ctx, &q_desc->event_queue);
     }
+
+    return num_copies;
 }

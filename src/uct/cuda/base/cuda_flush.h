@@ -6,10 +6,10 @@
 #ifndef UCT_CUDA_FLUSH_H_
 #define UCT_CUDA_FLUSH_H_
 
-#include "cuda_event.h"
+#include "cuda_compat.h"
+#include "cuda_flush_ctx.h"
 
 #include <uct/base/uct_iface.h>
-#include <ucs/datastruct/mpool.h>
 #include <ucs/datastruct/queue.h>
 
 
@@ -27,8 +27,9 @@
  *     work before its markers: what failed of it, failed the flush.
  *  3. All descriptors are taken before the first marker is queued: a flush that
  *     fails has changed nothing.
- *  4. Where the context was destroyed, its events must not be looked at any more.
- *     This is asked as long as a flush is outstanding: all work fails then.
+ *  4. Where a context was destroyed, its events must not be looked at any more.
+ *     This is asked as long as a flush is outstanding, and from then on: all
+ *     work in that context fails.
  *  5. Copies of an interface, its flushes and its progress are serialized by
  *     the caller, as UCT demands. A completion callback may copy and flush; it
  *     must not progress, and it leaves the current context as it was.
@@ -45,19 +46,9 @@ typedef struct {
     uct_completion_t          super;  /**< Counts the markers that are not
                                            reached; keeps the first error */
     uct_completion_t          *comp;  /**< The user's */
+    unsigned                  num_markers;
     struct uct_cuda_flush_ctx *ctx;
 } uct_cuda_flush_t;
-
-
-/** What an interface needs to be flushed. */
-typedef struct uct_cuda_flush_ctx {
-    ucs_mpool_t        flush_mp;     /**< Of @ref uct_cuda_flush_t */
-    ucs_mpool_t        marker_mp;    /**< Of the transport's descriptors */
-    unsigned           num_flushes;  /**< Not completed yet */
-    unsigned           max_copies;   /**< That a progress completes, not 0 */
-    CUcontext          cuda_context; /**< Of what was flushed last, or NULL */
-    unsigned long long context_id;   /**< Handles of contexts are used again */
-} uct_cuda_flush_ctx_t;
 
 
 /**
@@ -66,15 +57,10 @@ typedef struct uct_cuda_flush_ctx {
  * @param [in] ctx         Part of the interface.
  * @param [in] marker_size Size of the transport's event descriptors, which
  *                         begin with a @ref uct_cuda_event_desc_t.
- * @param [in] max_markers How many markers there may be at a time, at least
- *                         128; UINT_MAX is no limit.
- * @param [in] max_copies  How many copies a progress completes at most; 0 is
- *                         taken for 1.
  *
  * @return UCS_OK, or the error of a pool, then nothing is left to clean up.
  */
-ucs_status_t uct_cuda_flush_init(uct_cuda_flush_ctx_t *ctx, size_t marker_size,
-                                 unsigned max_markers, unsigned max_copies);
+ucs_status_t uct_cuda_flush_init(uct_cuda_flush_ctx_t *ctx, size_t marker_size);
 
 
 /**
@@ -91,27 +77,20 @@ void uct_cuda_flush_cleanup(uct_cuda_flush_ctx_t *ctx, const char *name);
 /**
  * Make a flush and its markers. The caller queues each of these, at once.
  *
- * @param [in]  ctx          Part of the interface.
- * @param [in]  cuda_context Of the outstanding work.
- * @param [in]  comp         Called once when the last marker is reached.
- * @param [in]  num_markers  How many, at least one.
- * @param [out] markers      Filled with this many @ref uct_cuda_event_desc_t.
+ * @param [in]  ctx         Part of the interface.
+ * @param [in]  comp        Called once when the last marker is reached.
+ * @param [in]  num_markers How many, at least one.
+ * @param [out] markers     Filled with this many @ref uct_cuda_event_desc_t.
  *
  * @return UCS_OK, or UCS_ERR_NO_MEMORY, then nothing has changed.
  */
-ucs_status_t
-uct_cuda_flush_start(uct_cuda_flush_ctx_t *ctx, CUcontext cuda_context,
-                     uct_completion_t *comp, unsigned num_markers,
-                     ucs_queue_head_t *markers);
+ucs_status_t uct_cuda_flush_start(uct_cuda_flush_ctx_t *ctx,
+                                  uct_completion_t *comp, unsigned num_markers,
+                                  ucs_queue_head_t *markers);
 
 
-/**
- * @param [in] ctx Part of the interface.
- *
- * @return Whether the context of what was flushed last has been destroyed.
- *         0 if nothing ever was.
- */
-int uct_cuda_flush_context_is_gone(const uct_cuda_flush_ctx_t *ctx);
+/** @return Whether a context has been destroyed; 0 if there never was one. */
+int uct_cuda_ctx_rsc_is_lost(const uct_cuda_ctx_rsc_t *ctx_rsc);
 
 
 /**
@@ -119,7 +98,6 @@ int uct_cuda_flush_context_is_gone(const uct_cuda_flush_ctx_t *ctx);
  *
  * @param [in] ep           Endpoint, for its statistics.
  * @param [in] ctx          Part of the interface.
- * @param [in] cuda_context Of the outstanding work.
  * @param [in] active_queue Of @ref uct_cuda_queue_desc_t: all whose event queue
  *                          is not empty, and no other.
  * @param [in] comp         As of @ref uct_ep_flush.
@@ -127,7 +105,6 @@ int uct_cuda_flush_context_is_gone(const uct_cuda_flush_ctx_t *ctx);
  * @return As of @ref uct_ep_flush, or UCS_ERR_NO_MEMORY.
  */
 ucs_status_t uct_cuda_queues_flush(uct_base_ep_t *ep, uct_cuda_flush_ctx_t *ctx,
-                                   CUcontext cuda_context,
                                    ucs_queue_head_t *active_queue,
                                    uct_completion_t *comp);
 
@@ -142,16 +119,25 @@ ucs_status_t uct_cuda_queues_flush(uct_base_ep_t *ep, uct_cuda_flush_ctx_t *ctx,
  *
  * @return How much was completed, markers included.
  */
-unsigned uct_cuda_queues_progress(const uct_cuda_flush_ctx_t *ctx,
+unsigned uct_cuda_queues_progress(uct_cuda_flush_ctx_t *ctx,
                                   ucs_queue_head_t *active_queue);
+
+
+/** @return Whether the first of a queue can be completed. It may be empty. */
+int uct_cuda_queue_is_reached(uct_cuda_flush_ctx_t *ctx,
+                              ucs_queue_head_t *event_queue);
 
 
 /**
  * Drop all that is queued, without completing it.
  *
+ * @param [in] ctx          Part of the interface.
  * @param [in] active_queue As of @ref uct_cuda_queues_flush; empty afterwards.
+ *
+ * @return How many copies it was.
  */
-void uct_cuda_queues_drop(ucs_queue_head_t *active_queue);
+size_t
+uct_cuda_queues_drop(uct_cuda_flush_ctx_t *ctx, ucs_queue_head_t *active_queue);
 
 
 /**
@@ -176,6 +162,17 @@ void uct_cuda_event_failed(uct_cuda_event_desc_t *desc, ucs_queue_iter_t behind,
 void uct_cuda_marker_drop(uct_cuda_event_desc_t *marker);
 
 
+#if !UCX_HAS_CUDA_SHARED_QUEUES
+/** @return Whether work is outstanding in a context that was destroyed, as far
+ *  as this is asked. */
+static inline int uct_cuda_flush_is_lost(const uct_cuda_flush_ctx_t *ctx)
+{
+    return ((ctx->num_flushes > 0) || ctx->has_lost) &&
+           uct_cuda_ctx_rsc_is_lost(&ctx->ctx_rsc);
+}
+
+
+#endif
 /** @return Whether it is a marker, not a copy. */
 static UCS_F_ALWAYS_INLINE int
 uct_cuda_event_is_marker(const uct_cuda_event_desc_t *desc)

@@ -1,10 +1,55 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See file LICENSE for terms.
 //
-// Descriptors begin with what base/cuda_flush.h knows of them. And a copy that
-// could not be issued leaves nothing behind: neither its mapping in use, nor its
-// stream with work. Nobody would wait for a copy without an event, so that is done
-// at once.
+// A copy that could not be issued leaves nothing behind: neither its mapping in
+// use, nor its stream with work. Nobody would wait for a copy without an event, so
+// that is done at once.
+#if UCX_HAS_CUDA_SHARED_QUEUES
+
+@ include_compat @
+@@
+ #include "cuda_ipc.inl"
++#include <uct/cuda/base/cuda_compat.h>
+
+@ unmap @
+expression is_ctx_pushed, status;
+@@
+ out:
+     uct_cuda_ipc_check_and_pop_ctx(is_ctx_pushed);
+     return status;
++
++err_unmap:
++    uct_cuda_ipc_unmap_key(iface, key, mapped_addr, cuda_device);
++    goto out;
+
+@ record @
+expression event, stream, status;
+@@
+     status = UCT_CUDADRV_FUNC_LOG_ERR(cuEventRecord(event, stream));
+     if (...) {
++        UCT_CUDADRV_FUNC_LOG_ERR(cuStreamSynchronize(stream));
+         ...
+     }
+
+@ map @
+expression status;
+position p;
+@@
+ status = \(uct_cuda_ipc_map_memhandle\|uct_cuda_ipc_get_remote_address\)(...);
+ if (...) { goto@p out; }
+
+@ undo @
+position q != map.p;
+@@
+ uct_cuda_ipc_post_cuda_async_copy(...)
+ {
+     <...
+-    goto@q out;
++    goto err_unmap;
+     ...>
+ }
+#else
+// Descriptors begin with what base/cuda_flush.h knows of them.
 
 @ map @
 expression key, mapped_addr;
@@ -100,3 +145,4 @@ uct_cuda_ipc_event_desc_t *desc;
 -desc->queue
 +desc->super.queue
 )
+#endif

@@ -1,3 +1,4 @@
+#if !UCX_HAS_CUDA_SHARED_QUEUES
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  * See file LICENSE for terms.
@@ -24,8 +25,8 @@
  * that is under way and has called the callback which flushes.
  */
 
-ucs_status_t uct_cuda_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags,
-                                   uct_completion_t *comp)
+ucs_status_t
+uct_cuda_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp)
 {
     uct_cuda_ipc_iface_t *iface    = ucs_derived_of(tl_ep->iface,
                                                     uct_cuda_ipc_iface_t);
@@ -46,8 +47,8 @@ ucs_status_t uct_cuda_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags,
             num_streams += (iface->stream_refcount[i] > 0);
         }
 
-        status = uct_cuda_flush_start(&iface->flush, iface->cuda_context, comp,
-                                      num_streams, &markers);
+        status = uct_cuda_flush_start(&iface->flush, comp, num_streams,
+                                      &markers);
         if (status != UCS_OK) {
             return status;
         }
@@ -192,9 +193,8 @@ uct_cuda_ipc_iface_fail(uct_cuda_ipc_iface_t *iface)
     int is_marker;
 
     while (!ucs_queue_is_empty(queue)) {
-        desc      = ucs_queue_head_elem_non_empty(queue,
-                                                  uct_cuda_ipc_event_desc_t,
-                                                  super.queue);
+        desc = ucs_queue_head_elem_non_empty(queue, uct_cuda_ipc_event_desc_t,
+                                             super.queue);
         is_marker = uct_cuda_event_is_marker(&desc->super);
         if (!is_marker) {
             uct_cuda_event_failed(&desc->super, &desc->super.queue.next, queue,
@@ -214,7 +214,7 @@ unsigned uct_cuda_ipc_iface_progress_flush(uct_cuda_ipc_iface_t *iface)
     unsigned count;
 
     /* Asked once: a callback leaves the context as it was */
-    if (uct_cuda_flush_context_is_gone(&iface->flush)) {
+    if (uct_cuda_ctx_rsc_is_lost(&iface->flush.ctx_rsc)) {
         count = uct_cuda_ipc_iface_fail(iface);
     } else if (ucs_likely(uct_cuda_ipc_is_in_context(iface))) {
         count = uct_cuda_ipc_progress_with_markers(iface, 1);
@@ -251,3 +251,4 @@ void uct_cuda_ipc_iface_drop_events(uct_cuda_ipc_iface_t *iface)
         }
     }
 }
+#endif

@@ -1,3 +1,4 @@
+#if !UCX_HAS_CUDA_SHARED_QUEUES
 /*
  * SPDX-License-Identifier: BSD-3-Clause
  * See file LICENSE for terms.
@@ -17,8 +18,8 @@
 
 
 /** As of @ref uct_ep_flush, or UCS_ERR_NO_MEMORY. */
-ucs_status_t uct_cuda_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags,
-                                   uct_completion_t *comp);
+ucs_status_t
+uct_cuda_ipc_ep_flush(uct_ep_h tl_ep, unsigned flags, uct_completion_t *comp);
 
 
 /**
@@ -33,4 +34,5 @@ unsigned uct_cuda_ipc_iface_progress_flush(uct_cuda_ipc_iface_t *iface);
 /** Drop all that is queued, without completing it. Warn if that is anything. */
 void uct_cuda_ipc_iface_drop_events(uct_cuda_ipc_iface_t *iface);
 
+#endif
 #endif

@@ -1,9 +1,41 @@
 // SPDX-License-Identifier: BSD-3-Clause
 // See file LICENSE for terms.
 //
-// A flush of cuda_ipc. While there are markers, and where a copy has failed,
-// progress is that of cuda_ipc_flush.c; else it stays upstream's. An interface
-// which is destroyed drops what is queued.
+// A flush of cuda_ipc.
+#if UCX_HAS_CUDA_SHARED_QUEUES
+#if !UCX_HAS_CUDA_BASE_EP_FLUSH
+
+@ include_flush @
+@@
+ #include <uct/cuda/base/cuda_md.h>
++#include <uct/cuda/base/cuda_iface_flush.h>
+
+@ operation @
+typedef uct_iface_ops_t;
+@@
+ static uct_iface_ops_t uct_cuda_ipc_iface_ops = {
+     ...,
+     .ep_flush =
+-    uct_base_ep_flush
++    uct_cuda_base_ep_flush
+     ,
+     ...,
+ };
+#endif
+#if !UCX_HAS_CUDA_IPC_MD_CACHE
+// What was mapped in a context that is gone or broken cannot be unmapped.
+
+@ unmapped @
+expression addr;
+@@
+-    ucs_fatal(
++    ucs_error(
+              "failed to unmap addr:%p", addr);
+#endif
+#else
+// While there are markers, and where a copy has failed, progress is that of
+// cuda_ipc_flush.c; else it stays upstream's. An interface which is destroyed drops
+// what is queued.
 
 @ include_flush @
 @@
@@ -125,7 +157,7 @@ identifier self, current;
 @@
      UCT_CUDADRV_FUNC_LOG_ERR(cuCtxGetCurrent(&current));
 +    uct_cuda_ipc_iface_drop_events(self);
-+    if (uct_cuda_flush_context_is_gone(&self->flush)) {
++    if (uct_cuda_ctx_rsc_is_lost(&self->flush.ctx_rsc)) {
 +        self->cuda_context = NULL;
 +    }
 +
@@ -135,19 +167,24 @@ identifier self, current;
      ucs_mpool_cleanup(&self->event_desc, 1);
 
 @ init @
-identifier self, status;
+identifier self, status, mp_params;
 statement failed;
 @@
+(
      status = ucs_mpool_init(&self->event_desc, ...);
+|
+     status = ucs_mpool_init(&mp_params, &self->event_desc);
+)
      if (UCS_OK != status) failed
 +
 +    status = uct_cuda_flush_init(&self->flush,
-+                                 sizeof(uct_cuda_ipc_event_desc_t),
-+                                 self->config.max_cuda_ipc_events,
-+                                 self->config.max_poll);
++                                 sizeof(uct_cuda_ipc_event_desc_t));
 +    if (status != UCS_OK) {
 +        ucs_mpool_cleanup(&self->event_desc, 1);
 +        return status;
 +    }
 +
++    uct_cuda_flush_set_config(&self->flush, self->config.max_cuda_ipc_events,
++                              self->config.max_poll, &self->cuda_context);
 +    self->poll_limit = self->config.max_poll;
+#endif
