@@ -34,7 +34,7 @@ extern "C" {
 #define EMUL_ANY_PROCESS 0
 
 /** Version of this header; a mismatch makes @ref emul_get return NULL. */
-#define EMUL_VERSION     2
+#define EMUL_VERSION 2
 
 /**
  * What can be counted. For a single process a count says what that process
@@ -132,8 +132,8 @@ typedef struct emul_api {
  */
 static inline const emul_api_t *emul_get(void)
 {
-    const emul_api_t *api = (const emul_api_t*)dlsym(RTLD_DEFAULT,
-                                                     EMUL_API_SYMBOL);
+    const emul_api_t *api = (const emul_api_t *)dlsym(RTLD_DEFAULT,
+                                                      EMUL_API_SYMBOL);
 
     return ((api != NULL) && (api->version == EMUL_VERSION)) ? api : NULL;
 }

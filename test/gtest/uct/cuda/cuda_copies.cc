@@ -88,8 +88,8 @@ void ipc_lane::prepare(unsigned slot, bool is_put, uint64_t seed)
     m_owner.fill(m_remote, slot, is_put ? garbage(seed) : seed);
 }
 
-ucs_status_t ipc_lane::post(uct_ep_h ep, unsigned slot, bool is_put,
-                            uct_completion_t *comp)
+ucs_status_t
+ipc_lane::post(uct_ep_h ep, unsigned slot, bool is_put, uct_completion_t *comp)
 {
     uct_iov_t iov = {};
 

@@ -21,25 +21,30 @@ class completion {
 public:
     completion();
 
-    uct_completion_t *get() {
+    uct_completion_t *get()
+    {
         return &m_handle.super;
     }
 
-    unsigned calls() const {
+    unsigned calls() const
+    {
         return m_calls;
     }
 
     /** What is left of its count. */
-    int count() const {
+    int count() const
+    {
         return m_handle.super.count;
     }
 
-    ucs_status_t status() const {
+    ucs_status_t status() const
+    {
         return m_handle.super.status;
     }
 
     /** A completion with a smaller one was called before. */
-    unsigned order() const {
+    unsigned order() const
+    {
         return m_order;
     }
 
@@ -47,8 +52,8 @@ public:
     std::function<void()> action;
 
 private:
-    completion(const completion&);
-    completion &operator=(const completion&);
+    completion(const completion &);
+    completion &operator=(const completion &);
 
     struct handle {
         uct_completion_t super; /* First: the callback casts back */
@@ -68,18 +73,20 @@ private:
  *  and has a slot of both sides for itself. */
 class lane {
 public:
-    lane(unsigned num_slots) : num_slots(num_slots) {
+    lane(unsigned num_slots) : num_slots(num_slots)
+    {
     }
 
-    virtual ~lane() {
+    virtual ~lane()
+    {
     }
 
     /** Fill the source with the pattern of the seed, and the destination with
      *  another one. */
     virtual void prepare(unsigned slot, bool is_put, uint64_t seed) = 0;
 
-    virtual ucs_status_t post(uct_ep_h ep, unsigned slot, bool is_put,
-                              uct_completion_t *comp) = 0;
+    virtual ucs_status_t
+    post(uct_ep_h ep, unsigned slot, bool is_put, uct_completion_t *comp) = 0;
 
     /** Whether the destination holds the pattern of the seed. */
     virtual bool arrived(unsigned slot, bool is_put, uint64_t seed) = 0;
@@ -87,8 +94,8 @@ public:
     const unsigned num_slots;
 
 private:
-    lane(const lane&);
-    lane &operator=(const lane&);
+    lane(const lane &);
+    lane &operator=(const lane &);
 };
 
 /** Between two kinds of memory of this process. */
@@ -98,8 +105,8 @@ public:
                unsigned num_slots, size_t slot_length);
 
     virtual void prepare(unsigned slot, bool is_put, uint64_t seed);
-    virtual ucs_status_t post(uct_ep_h ep, unsigned slot, bool is_put,
-                              uct_completion_t *comp);
+    virtual ucs_status_t
+    post(uct_ep_h ep, unsigned slot, bool is_put, uct_completion_t *comp);
     virtual bool arrived(unsigned slot, bool is_put, uint64_t seed);
 
 private:
@@ -114,16 +121,17 @@ public:
              unsigned num_slots, size_t slot_length);
 
     virtual void prepare(unsigned slot, bool is_put, uint64_t seed);
-    virtual ucs_status_t post(uct_ep_h ep, unsigned slot, bool is_put,
-                              uct_completion_t *comp);
+    virtual ucs_status_t
+    post(uct_ep_h ep, unsigned slot, bool is_put, uct_completion_t *comp);
     virtual bool arrived(unsigned slot, bool is_put, uint64_t seed);
 
-    const remote_memory &remote() const {
+    const remote_memory &remote() const
+    {
         return m_remote;
     }
 
 private:
-    remote_owner  &m_owner;
+    remote_owner &m_owner;
     memory        m_local;
     remote_memory m_remote;
     uct_rkey_t    m_rkey;
@@ -131,7 +139,7 @@ private:
 
 /** One copy. */
 struct copy {
-    lane       &where;
+    lane &where;
     unsigned   slot;
     bool       is_put;
     uint64_t   seed;
@@ -139,7 +147,8 @@ struct copy {
 
     copy(lane &where, unsigned slot, bool is_put, uint64_t seed);
 
-    bool arrived() const {
+    bool arrived() const
+    {
         return where.arrived(slot, is_put, seed);
     }
 };

@@ -45,18 +45,28 @@ static CUresult create_context(CUcontext *handle_p, CUdevice device)
 #endif
 }
 
-context::context(int device) : m_handle(NULL)
+context::context(int device, bool is_primary) :
+    m_is_primary(is_primary), m_handle(NULL)
 {
-    CUdevice handle;
-
     must(cuInit(0), "cuInit");
-    must(cuDeviceGet(&handle, device), "cuDeviceGet");
-    must(create_context(&m_handle, handle), "cuCtxCreate");
+    must(cuDeviceGet(&m_device, device), "cuDeviceGet");
+    if (is_primary) {
+        must(cuDevicePrimaryCtxRetain(&m_handle, m_device),
+             "cuDevicePrimaryCtxRetain");
+        make_current();
+    } else {
+        must(create_context(&m_handle, m_device), "cuCtxCreate");
+    }
 }
 
 context::~context()
 {
-    destroy();
+    if (m_is_primary && (m_handle != NULL)) {
+        cuCtxSetCurrent(NULL);
+        cuDevicePrimaryCtxRelease(m_device);
+    } else {
+        destroy();
+    }
 }
 
 void context::make_current() const
@@ -66,10 +76,18 @@ void context::make_current() const
 
 void context::destroy()
 {
-    if (m_handle != NULL) {
-        cuCtxDestroy(m_handle); /* Fails where an error sticks to it */
-        m_handle = NULL;
+    if (m_handle == NULL) {
+        return;
     }
+
+    /* Either fails where an error sticks to it */
+    if (m_is_primary) {
+        cuDevicePrimaryCtxReset(m_device);
+        cuDevicePrimaryCtxRelease(m_device);
+    } else {
+        cuCtxDestroy(m_handle);
+    }
+    m_handle = NULL;
 }
 
 /** Of a context that is destroyed, this can be asked, and nothing else. */

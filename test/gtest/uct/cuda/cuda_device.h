@@ -26,7 +26,8 @@ namespace cuda_test {
 /** The harness cannot go on. */
 class failure : public std::runtime_error {
 public:
-    explicit failure(const std::string &reason) : std::runtime_error(reason) {
+    explicit failure(const std::string &reason) : std::runtime_error(reason)
+    {
     }
 };
 
@@ -49,15 +50,17 @@ inline uint64_t pattern_word(uint64_t seed, uint64_t index)
     return word ^ (word >> 32);
 }
 
-/** A context of its own, current to the thread that has made it. */
+/** A context, current to the thread that has made it: one of its own, or the
+ *  primary one of the device. */
 class context {
 public:
-    explicit context(int device);
+    explicit context(int device, bool is_primary = false);
 
     /** Another context may be current then, or none. */
     ~context();
 
-    CUcontext handle() const {
+    CUcontext handle() const
+    {
         return m_handle;
     }
 
@@ -67,10 +70,12 @@ public:
     void destroy();
 
 private:
-    context(const context&);
-    context &operator=(const context&);
+    context(const context &);
+    context &operator=(const context &);
 
-    CUcontext m_handle;
+    CUdevice   m_device;
+    const bool m_is_primary;
+    CUcontext  m_handle;
 };
 
 /** While this lives, another context is current to the thread, or none. */
@@ -80,8 +85,8 @@ public:
     ~scoped_context();
 
 private:
-    scoped_context(const scoped_context&);
-    scoped_context &operator=(const scoped_context&);
+    scoped_context(const scoped_context &);
+    scoped_context &operator=(const scoped_context &);
 
     CUcontext m_former;
 };
@@ -100,15 +105,18 @@ public:
     memory(memory_type_t type, unsigned num_slots, size_t slot_length);
     ~memory();
 
-    memory_type_t type() const {
+    memory_type_t type() const
+    {
         return m_type;
     }
 
-    size_t slot_length() const {
+    size_t slot_length() const
+    {
         return m_slot_length;
     }
 
-    size_t length() const {
+    size_t length() const
+    {
         return m_slot_length * m_num_slots;
     }
 
@@ -121,8 +129,8 @@ public:
     bool holds(unsigned index, uint64_t seed) const;
 
 private:
-    memory(const memory&);
-    memory &operator=(const memory&);
+    memory(const memory &);
+    memory &operator=(const memory &);
 
     const memory_type_t m_type;
     const unsigned      m_num_slots;

@@ -26,7 +26,8 @@ public:
     emulator();
     ~emulator();
 
-    bool present() const {
+    bool present() const
+    {
         return m_api != NULL;
     }
 
@@ -57,8 +58,8 @@ public:
     ::testing::AssertionResult reaches(emul_count_t what, int64_t value) const;
 
 private:
-    emulator(const emulator&);
-    emulator &operator=(const emulator&);
+    emulator(const emulator &);
+    emulator &operator=(const emulator &);
 
     const emul_api_t      *m_api;
     std::set<std::string> m_closed;

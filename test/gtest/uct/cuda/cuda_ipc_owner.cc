@@ -28,7 +28,8 @@ namespace cuda_test {
 class owner {
 public:
     /** Carry out a request. Throws if it cannot be done. */
-    void carry_out(const request &todo, reply &done, std::string &data) {
+    void carry_out(const request &todo, reply &done, std::string &data)
+    {
         switch (todo.verb) {
         case VERB_OPEN:
             return open(data);
@@ -43,8 +44,7 @@ public:
         case VERB_FILL:
             return block(todo)->fill(todo.number[1], todo.number[2]);
         case VERB_CHECK:
-            done.number[0] = block(todo)->holds(todo.number[1],
-                                                todo.number[2]);
+            done.number[0] = block(todo)->holds(todo.number[1], todo.number[2]);
             return;
         case VERB_EXIT:
             return;
@@ -56,14 +56,16 @@ public:
 private:
     typedef std::unique_ptr<memory> memory_ptr;
 
-    void open(std::string &data) {
+    void open(std::string &data)
+    {
         device_context(0).make_current();
         m_transport.reset(new transport("cuda_ipc", transport::config_t()));
         data = m_transport->address().device;
     }
 
     /* A key says which device was current when memory was registered */
-    context &device_context(uint64_t device) {
+    context &device_context(uint64_t device)
+    {
         std::unique_ptr<context> &made = m_contexts[device];
 
         if (!made) {
@@ -72,7 +74,8 @@ private:
         return *made;
     }
 
-    void alloc(const request &todo, reply &done, std::string &data) {
+    void alloc(const request &todo, reply &done, std::string &data)
+    {
         memory_ptr made;
 
         device_context(todo.number[0]).make_current();
@@ -84,9 +87,9 @@ private:
         m_memory.push_back(std::move(made));
     }
 
-    memory_ptr &block(const request &todo) {
-        if ((todo.number[0] >= m_memory.size()) ||
-            !m_memory[todo.number[0]]) {
+    memory_ptr &block(const request &todo)
+    {
+        if ((todo.number[0] >= m_memory.size()) || !m_memory[todo.number[0]]) {
             throw failure("no such memory");
         }
 

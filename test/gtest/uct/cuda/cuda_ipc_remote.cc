@@ -40,7 +40,7 @@ remote_owner::remote_owner() : m_pid(-1), m_socket(-1)
     try {
         call(VERB_OPEN, {}, m_address.device);
         call(VERB_ADDRESS, {}, m_address.iface);
-    } catch (const failure&) {
+    } catch (const failure &) {
         kill();
         close(m_socket);
         throw;
@@ -119,8 +119,8 @@ reply remote_owner::call(verb_t verb, const std::vector<uint64_t> &numbers)
     return call(verb, numbers, data);
 }
 
-remote_memory remote_owner::alloc(int device, unsigned num_slots,
-                                  size_t slot_length)
+remote_memory
+remote_owner::alloc(int device, unsigned num_slots, size_t slot_length)
 {
     remote_memory mem;
     reply done = call(VERB_ALLOC, {(uint64_t)device, num_slots, slot_length},

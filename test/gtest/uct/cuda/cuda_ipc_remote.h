@@ -30,7 +30,8 @@ struct remote_memory {
     size_t      slot_length;
     std::string key;
 
-    uint64_t slot(unsigned index) const {
+    uint64_t slot(unsigned index) const
+    {
         return address + (index * slot_length);
     }
 };
@@ -42,7 +43,8 @@ public:
     remote_owner();
     ~remote_owner();
 
-    const interface_address &address() const {
+    const interface_address &address() const
+    {
         return m_address;
     }
 
@@ -62,12 +64,12 @@ public:
     void kill();
 
 private:
-    remote_owner(const remote_owner&);
-    remote_owner &operator=(const remote_owner&);
+    remote_owner(const remote_owner &);
+    remote_owner &operator=(const remote_owner &);
 
     void start();
-    reply call(verb_t verb, const std::vector<uint64_t> &numbers,
-               std::string &data);
+    reply
+    call(verb_t verb, const std::vector<uint64_t> &numbers, std::string &data);
     reply call(verb_t verb, const std::vector<uint64_t> &numbers);
     int reap();
 

@@ -5,7 +5,10 @@
 
 #include "cuda_transport.h"
 
+#include <ctype.h>
 #include <string.h>
+
+#include <algorithm>
 
 namespace cuda_test {
 
@@ -23,7 +26,7 @@ transport::transport(const std::string &name, const config_t &config,
     try {
         open_md(name);
         open_iface(name, config, event_cb, arg);
-    } catch (const failure&) {
+    } catch (const failure &) {
         close();
         throw;
     }
@@ -103,6 +106,22 @@ bool transport::has_transport(uct_md_h md, const std::string &name)
     return found;
 }
 
+/** Newer releases of UCX want the name of a variable with the transport's. */
+static ucs_status_t modify(uct_iface_config_t *values, std::string prefix,
+                           const std::string &name, const std::string &value)
+{
+    ucs_status_t status;
+
+    status = uct_config_modify(values, name.c_str(), value.c_str());
+    if (status != UCS_ERR_NO_ELEM) {
+        return status;
+    }
+
+    std::transform(prefix.begin(), prefix.end(), prefix.begin(), toupper);
+    return uct_config_modify(values, (prefix + "_" + name).c_str(),
+                             value.c_str());
+}
+
 void transport::open_iface(const std::string &name, const config_t &config,
                            uct_async_event_cb_t event_cb, void *arg)
 {
@@ -119,23 +138,22 @@ void transport::open_iface(const std::string &name, const config_t &config,
     must_uct(uct_md_iface_config_read(m_md, name.c_str(), NULL, NULL, &values),
              "uct_md_iface_config_read");
 
-    params.field_mask           = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
-                                  UCT_IFACE_PARAM_FIELD_DEVICE;
+    params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
+                        UCT_IFACE_PARAM_FIELD_DEVICE;
     params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
     params.mode.device.tl_name  = name.c_str();
     params.mode.device.dev_name = m_device.c_str();
     if (event_cb != NULL) {
-        params.field_mask      |= UCT_IFACE_PARAM_FIELD_ASYNC_EVENT_CB |
-                                  UCT_IFACE_PARAM_FIELD_ASYNC_EVENT_ARG;
-        params.async_event_cb   = event_cb;
-        params.async_event_arg  = arg;
+        params.field_mask |= UCT_IFACE_PARAM_FIELD_ASYNC_EVENT_CB |
+                             UCT_IFACE_PARAM_FIELD_ASYNC_EVENT_ARG;
+        params.async_event_cb  = event_cb;
+        params.async_event_arg = arg;
     }
 
     status = UCS_OK;
     for (it = config.begin(); (it != config.end()) && (status == UCS_OK);
          ++it) {
-        status = uct_config_modify(values, it->first.c_str(),
-                                   it->second.c_str());
+        status = modify(values, name, it->first, it->second);
     }
 
     if (status == UCS_OK) {
@@ -204,8 +222,7 @@ uct_ep_h transport::connect(const interface_address &peer) const
     uct_ep_params_t params = {};
     uct_ep_h ep;
 
-    params.field_mask = UCT_EP_PARAM_FIELD_IFACE |
-                        UCT_EP_PARAM_FIELD_DEV_ADDR |
+    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
                         UCT_EP_PARAM_FIELD_IFACE_ADDR;
     params.iface      = m_iface;
     params.dev_addr   = (const uct_device_addr_t*)peer.device.data();
@@ -222,10 +239,18 @@ std::string transport::share(void *address, size_t length)
 
     must_uct(uct_md_query(m_md, &attr), "uct_md_query");
     must_uct(uct_md_mem_reg(m_md, address, length, UCT_MD_MEM_ACCESS_ALL,
-                            &memh), "uct_md_mem_reg");
+                            &memh),
+             "uct_md_mem_reg");
     m_memhs.push_back(memh);
     key.resize(attr.rkey_packed_size);
+#if UCX_HAS_MKEY_PACK_RANGE
+    uct_md_mkey_pack_params_t params = {};
+
+    must_uct(uct_md_mkey_pack_v2(m_md, memh, address, length, &params, &key[0]),
+             "uct_md_mkey_pack_v2");
+#else
     must_uct(uct_md_mkey_pack(m_md, memh, &key[0]), "uct_md_mkey_pack");
+#endif
     return key;
 }
 

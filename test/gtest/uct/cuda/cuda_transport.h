@@ -10,6 +10,9 @@
 
 extern "C" {
 #include <uct/api/uct.h>
+#if UCX_HAS_MKEY_PACK_RANGE
+#include <uct/api/v2/uct_v2.h>
+#endif
 }
 
 #include <map>
@@ -47,15 +50,18 @@ public:
               uct_async_event_cb_t event_cb = NULL, void *arg = NULL);
     ~transport();
 
-    uct_md_h md() const {
+    uct_md_h md() const
+    {
         return m_md;
     }
 
-    uct_iface_h iface() const {
+    uct_iface_h iface() const
+    {
         return m_iface;
     }
 
-    uct_component_h component() const {
+    uct_component_h component() const
+    {
         return m_component;
     }
 
@@ -77,8 +83,8 @@ public:
     void close_iface();
 
 private:
-    transport(const transport&);
-    transport &operator=(const transport&);
+    transport(const transport &);
+    transport &operator=(const transport &);
 
     void open_md(const std::string &name);
     void open_md_of(uct_component_h component, const std::string &name);

@@ -115,16 +115,14 @@ static void watched_free(void *ptr)
 static const struct {
     const char *name;
     void       *function;
-} watched[] = {
-    {"malloc", (void*)watched_malloc},
-    {"calloc", (void*)watched_calloc},
-    {"realloc", (void*)watched_realloc},
-    {"posix_memalign", (void*)watched_posix_memalign},
-    {"memalign", (void*)watched_memalign},
-    {"aligned_alloc", (void*)watched_aligned_alloc},
-    {"strdup", (void*)watched_strdup},
-    {"free", (void*)watched_free}
-};
+} watched[] = {{"malloc", (void *)watched_malloc},
+               {"calloc", (void *)watched_calloc},
+               {"realloc", (void *)watched_realloc},
+               {"posix_memalign", (void *)watched_posix_memalign},
+               {"memalign", (void *)watched_memalign},
+               {"aligned_alloc", (void *)watched_aligned_alloc},
+               {"strdup", (void *)watched_strdup},
+               {"free", (void *)watched_free}};
 
 static bool is_watched_object(const std::string &path)
 {
@@ -179,7 +177,7 @@ int heap_watch::visit_object(struct dl_phdr_info *info, size_t, void *arg)
     const void *symbols = NULL, *tables[2] = {};
     size_t lengths[2]   = {};
     const char *names   = NULL;
-    const ElfW(Dyn) *item;
+    const ElfW(Dyn) * item;
 
     for (unsigned i = 0; i < info->dlpi_phnum; ++i) {
         if ((info->dlpi_phdr[i].p_type != PT_DYNAMIC) ||
@@ -187,15 +185,28 @@ int heap_watch::visit_object(struct dl_phdr_info *info, size_t, void *arg)
             continue;
         }
 
-        item = (const ElfW(Dyn)*)(info->dlpi_addr + info->dlpi_phdr[i].p_vaddr);
+        item = (const ElfW(Dyn) *)(info->dlpi_addr +
+                                   info->dlpi_phdr[i].p_vaddr);
         for (; item->d_tag != DT_NULL; ++item) {
             switch (item->d_tag) {
-            case DT_SYMTAB:   symbols    = (void*)item->d_un.d_ptr; break;
-            case DT_STRTAB:   names      = (char*)item->d_un.d_ptr; break;
-            case DT_JMPREL:   tables[0]  = (void*)item->d_un.d_ptr; break;
-            case DT_PLTRELSZ: lengths[0] = item->d_un.d_val; break;
-            case DT_RELA:     tables[1]  = (void*)item->d_un.d_ptr; break;
-            case DT_RELASZ:   lengths[1] = item->d_un.d_val; break;
+            case DT_SYMTAB:
+                symbols = (void *)item->d_un.d_ptr;
+                break;
+            case DT_STRTAB:
+                names = (char *)item->d_un.d_ptr;
+                break;
+            case DT_JMPREL:
+                tables[0] = (void *)item->d_un.d_ptr;
+                break;
+            case DT_PLTRELSZ:
+                lengths[0] = item->d_un.d_val;
+                break;
+            case DT_RELA:
+                tables[1] = (void *)item->d_un.d_ptr;
+                break;
+            case DT_RELASZ:
+                lengths[1] = item->d_un.d_val;
+                break;
             }
         }
 
@@ -212,8 +223,8 @@ void heap_watch::visit_table(const void *table, size_t length,
                              const void *symbols, const char *names,
                              uintptr_t base)
 {
-    const ElfW(Rela) *entry = (const ElfW(Rela)*)table;
-    const ElfW(Sym) *symbol;
+    const ElfW(Rela) *entry = (const ElfW(Rela) *)table;
+    const ElfW(Sym) * symbol;
 
     for (size_t i = 0; i < length / sizeof(*entry); ++i) {
         symbol = (const ElfW(Sym)*)symbols + ELF64_R_SYM(entry[i].r_info);
@@ -233,8 +244,8 @@ void heap_watch::replace(void **address, void *function)
     uintptr_t page = (uintptr_t)address & ~(sysconf(_SC_PAGESIZE) - 1ul);
     entry replaced = {address, *address};
 
-    if (mprotect((void*)page, sysconf(_SC_PAGESIZE),
-                 PROT_READ | PROT_WRITE) != 0) {
+    if (mprotect((void *)page, sysconf(_SC_PAGESIZE), PROT_READ | PROT_WRITE) !=
+        0) {
         throw failure("cannot watch allocations");
     }
 

@@ -40,8 +40,8 @@ public:
     void fail(uint64_t nth);
 
 private:
-    heap_watch(const heap_watch&);
-    heap_watch &operator=(const heap_watch&);
+    heap_watch(const heap_watch &);
+    heap_watch &operator=(const heap_watch &);
 
     struct entry {
         void **address;

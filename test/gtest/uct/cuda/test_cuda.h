@@ -40,13 +40,13 @@ cuda_test_transport_name(const ::testing::TestParamInfo<const char*> &info);
  *
  * A message of UCX that was not expected makes the test fail.
  */
-class test_cuda : public ucs::test_with_param<const char*> {
+class test_cuda_base : public ucs::test_with_param<const char*> {
 protected:
     typedef cuda_test::completion          completion;
     typedef cuda_test::copy                copy;
     typedef cuda_test::transport::config_t config_t;
 
-    test_cuda();
+    test_cuda_base();
     virtual void init();
     virtual void cleanup();
 
@@ -66,6 +66,9 @@ protected:
     bool emulated() const;
     unsigned num_lanes() const;
 
+    /** What UCX says of copies that an interface leaves when it is closed. */
+    std::string leaves_copies_message() const;
+
     /** For @ref open: what nobody uses does not stay mapped. */
     config_t without_cache() const;
 
@@ -76,7 +79,8 @@ protected:
     /** A lane of cuda_ipc. */
     cuda_test::ipc_lane &ipc_lane(unsigned index);
 
-    uct_iface_h iface() const {
+    uct_iface_h iface() const
+    {
         return m_transport->iface();
     }
 
@@ -141,8 +145,8 @@ protected:
 
     /** @name Expectations
      *  @{ */
-    static void expect_done(const completion &comp,
-                            ucs_status_t status = UCS_OK);
+    static void
+    expect_done(const completion &comp, ucs_status_t status = UCS_OK);
     static void expect_waiting(const completion &comp);
 
     /** The messages with this text are expected, and there is at least one. */
@@ -172,6 +176,9 @@ protected:
     unsigned                                     m_max_devices;
 
 private:
+#if UCX_HAS_CUDA_IPC_MD_CACHE
+    static void set_cache(bool is_enabled);
+#endif
     void open_lanes(unsigned num_slots);
     void end_tidily();
     void expect_all_returned(const std::vector<emul_count_t> &counts);
@@ -182,10 +189,10 @@ private:
     int64_t count(emul_count_t what) const;
     int64_t num_callbacks() const;
     static void event_cb(void *arg, unsigned flags);
-    static ucs_log_func_rc_t
-    logger(const char *file, unsigned line, const char *function,
-           ucs_log_level_t level, const ucs_log_component_config_t *comp_conf,
-           const char *message, va_list ap);
+    static ucs_log_func_rc_t logger(const char *file, unsigned line,
+                                    const char *function, ucs_log_level_t level,
+                                    const ucs_log_component_config_t *comp_conf,
+                                    const char *message, va_list ap);
 
     bool                            m_is_broken;
     bool                            m_messages_allowed;
@@ -194,6 +201,9 @@ private:
     std::map<cuda_test::lane*, unsigned> m_next_slot;
     static std::vector<std::string> messages;
     static uint64_t                 last_seed;
+#if UCX_HAS_CUDA_IPC_MD_CACHE
+    static uct_component_h          ipc_component;
+#endif
 };
 
 #endif

@@ -9,6 +9,11 @@
 
 #include "test_cuda.h"
 
+#include <unistd.h>
+
+#include <atomic>
+#include <thread>
+
 #ifdef ENABLE_STATS
 extern "C" {
 #include <uct/base/uct_iface.h>
@@ -18,12 +23,13 @@ extern "C" {
 using namespace cuda_test;
 
 /* What a flush answers, and when it completes. */
-class test_cuda_flush : public test_cuda {
+class test_cuda_flush : public test_cuda_base {
 protected:
     /** When the completion is called, the copies were called before it, and
      *  their data is there. */
-    void expect_arrived_at(completion &flushed,
-                           const std::vector<copy*> &copies) {
+    void
+    expect_arrived_at(completion &flushed, const std::vector<copy *> &copies)
+    {
         flushed.action = [copies] {
             for (size_t i = 0; i < copies.size(); ++i) {
                 EXPECT_EQ(1u, copies[i]->done.calls());
@@ -32,8 +38,9 @@ protected:
         };
     }
 
-    std::vector<copy*> start_on_all_lanes() {
-        std::vector<copy*> copies;
+    std::vector<copy *> start_on_all_lanes()
+    {
+        std::vector<copy *> copies;
 
         for (unsigned i = 0; i < num_lanes(); ++i) {
             copies.push_back(&start(i));
@@ -41,7 +48,8 @@ protected:
         return copies;
     }
 
-    void waits_for_all(unsigned flags) {
+    void waits_for_all(unsigned flags)
+    {
         completion flushed;
         std::vector<copy*> copies;
 
@@ -218,9 +226,7 @@ UCS_TEST_P(test_cuda_flush, waits_for_copy_without_completion)
     copy &c = prepare(0);
     EXPECT_EQ(UCS_INPROGRESS, post(c, false));
     EXPECT_EQ(UCS_INPROGRESS, flush(NULL));
-    flushed.action = [&c] {
-        EXPECT_TRUE(c.arrived());
-    };
+    flushed.action = [&c] { EXPECT_TRUE(c.arrived()); };
     start_flush(flushed);
     release();
     EXPECT_TRUE(progress_until(flushed));
@@ -241,8 +247,8 @@ UCS_TEST_P(test_cuda_flush, waits_for_copy_of_another_endpoint)
     copy &c = start(0);
     expect_arrived_at(flushed, {&c});
     EXPECT_EQ(UCS_INPROGRESS, uct_ep_flush(other, UCT_FLUSH_FLAG_LOCAL, NULL));
-    EXPECT_EQ(UCS_INPROGRESS, uct_ep_flush(other, UCT_FLUSH_FLAG_LOCAL,
-                                           flushed.get()));
+    EXPECT_EQ(UCS_INPROGRESS,
+              uct_ep_flush(other, UCT_FLUSH_FLAG_LOCAL, flushed.get()));
     release();
     EXPECT_TRUE(progress_until(flushed));
     expect_done(flushed);
@@ -258,8 +264,8 @@ UCS_TEST_P(test_cuda_flush, completes_after_its_endpoint_is_destroyed)
     other = connect();
     hold();
     copy &c = start(0);
-    EXPECT_EQ(UCS_INPROGRESS, uct_ep_flush(other, UCT_FLUSH_FLAG_LOCAL,
-                                           flushed.get()));
+    EXPECT_EQ(UCS_INPROGRESS,
+              uct_ep_flush(other, UCT_FLUSH_FLAG_LOCAL, flushed.get()));
     uct_ep_destroy(other);
     release();
     EXPECT_TRUE(progress_until(flushed));
@@ -274,8 +280,8 @@ UCS_TEST_P(test_cuda_flush, nothing_to_wait_for_after_empty_copy)
 
     open();
     iov.count = 1;
-    EXPECT_UCS_OK(uct_ep_put_zcopy(m_ep, &iov, 1, 0, UCT_INVALID_RKEY,
-                                   copied.get()));
+    EXPECT_UCS_OK(
+            uct_ep_put_zcopy(m_ep, &iov, 1, 0, UCT_INVALID_RKEY, copied.get()));
     EXPECT_UCS_OK(flush(NULL));
     expect_waiting(copied);
 }
@@ -303,14 +309,12 @@ UCS_TEST_P(test_cuda_flush, of_interface_knows_no_completion)
     completion flushed;
 
     open();
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED, uct_iface_flush(iface(),
-                                                   UCT_FLUSH_FLAG_LOCAL,
-                                                   flushed.get()));
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              uct_iface_flush(iface(), UCT_FLUSH_FLAG_LOCAL, flushed.get()));
     hold();
     start(0);
-    EXPECT_EQ(UCS_ERR_UNSUPPORTED, uct_iface_flush(iface(),
-                                                   UCT_FLUSH_FLAG_LOCAL,
-                                                   flushed.get()));
+    EXPECT_EQ(UCS_ERR_UNSUPPORTED,
+              uct_iface_flush(iface(), UCT_FLUSH_FLAG_LOCAL, flushed.get()));
     release();
     EXPECT_TRUE(progress_all());
     expect_waiting(flushed);
@@ -321,8 +325,8 @@ UCS_TEST_P(test_cuda_flush, of_interface_waits_for_copies)
     open();
     EXPECT_UCS_OK(uct_iface_flush(iface(), UCT_FLUSH_FLAG_LOCAL, NULL));
     copy &c = start(0);
-    EXPECT_EQ(UCS_INPROGRESS, uct_iface_flush(iface(), UCT_FLUSH_FLAG_LOCAL,
-                                              NULL));
+    EXPECT_EQ(UCS_INPROGRESS,
+              uct_iface_flush(iface(), UCT_FLUSH_FLAG_LOCAL, NULL));
     EXPECT_TRUE(progress_until(c.done));
     EXPECT_UCS_OK(uct_iface_flush(iface(), UCT_FLUSH_FLAG_LOCAL, NULL));
 }
@@ -375,3 +379,34 @@ UCS_TEST_P(test_cuda_flush, is_counted)
 #endif
 
 CUDA_TEST_TRANSPORTS(test_cuda_flush)
+
+
+/* What stock UCX gets wrong: run over its modules, this fails. */
+class test_cuda_flush_answer : public test_cuda_base {};
+
+/* While a copy is held, nobody can say that it is done. Stock cuda_copy of UCX 1.18
+ * waits in the driver for it, so that it must be let go some time. */
+UCS_TEST_P(test_cuda_flush_answer, ok_means_that_copies_are_done)
+{
+    std::atomic<bool> is_released(false);
+    ucs_status_t status;
+
+    need_emulator();
+    open();
+    hold();
+    start(0);
+    std::thread releasing([&] {
+        usleep(200000);
+        is_released = true;
+        release();
+    });
+    status = flush(NULL);
+    EXPECT_TRUE((status == UCS_INPROGRESS) || is_released)
+            << "a flush without completion answers '"
+            << ucs_status_string(status) << "' while a copy runs";
+    releasing.join();
+    EXPECT_TRUE(progress_all());
+    EXPECT_UCS_OK(flush(NULL));
+}
+
+CUDA_TEST_TRANSPORTS(test_cuda_flush_answer)

@@ -8,10 +8,11 @@
 using namespace cuda_test;
 
 /* What is current to the thread is not what the interface works in. */
-class test_cuda_flush_contexts : public test_cuda {
+class test_cuda_flush_contexts : public test_cuda_base {
 protected:
     /** Flush, progress and arm while another context is current. */
-    void flush_in(CUcontext other) {
+    void flush_in(CUcontext other)
+    {
         completion first, second;
 
         hold();
@@ -23,8 +24,8 @@ protected:
             start_flush(first);
             if (emulated()) {
                 EXPECT_EQ(0u, progress());
-                EXPECT_UCS_OK(uct_iface_event_arm(iface(),
-                                                  UCT_EVENT_SEND_COMP));
+                EXPECT_UCS_OK(
+                        uct_iface_event_arm(iface(), UCT_EVENT_SEND_COMP));
             }
         }
 
@@ -48,7 +49,8 @@ protected:
         settle();
     }
 
-    void need_devices(int num) {
+    void need_devices(int num)
+    {
         if (num_devices() < num) {
             UCS_TEST_SKIP_R("needs " + ucs::to_string(num) + " devices");
         }

@@ -9,11 +9,12 @@
 using namespace cuda_test;
 
 /* Copies that fail while they run: the flushes which waited for them tell. */
-class test_cuda_flush_errors : public test_cuda {
+class test_cuda_flush_errors : public test_cuda_base {
 protected:
     /** A copy that goes wrong breaks its context. On a GPU it breaks all of the
      *  process, but there are more tests to come. */
-    void fail_copy(unsigned nth) {
+    void fail_copy(unsigned nth)
+    {
         m_emulator.set("EMUL_ERROR_SCOPE", "context");
         m_emulator.fail("copy", CUDA_ERROR_ILLEGAL_ADDRESS, nth);
         context_is_broken();
@@ -21,7 +22,8 @@ protected:
     }
 
     /** Only the next look at an event goes wrong. */
-    void fail_query(unsigned nth, unsigned num = 1) {
+    void fail_query(unsigned nth, unsigned num = 1)
+    {
         m_emulator.fail("cuEventQuery", CUDA_ERROR_LAUNCH_FAILED, nth, num);
         expect_message("failed");
     }
@@ -206,14 +208,16 @@ UCS_TEST_P(test_cuda_flush_errors, flush_from_callback_of_failed_copy_is_well)
     open();
     hold();
     copy &failing       = prepare(0);
-    failing.done.action = [&] {
-        start_flush(flushed);
-    };
+    failing.done.action = [&] { start_flush(flushed); };
     ASSERT_EQ(UCS_INPROGRESS, post(failing));
     copy &later = start(0);
     release();
     settle();
+#if UCX_HAS_CUDA_SHARED_QUEUES
+    fail_query(1);
+#else
     fail_query(1, is_ipc() ? 2 : 1); /* cuda_ipc looks twice */
+#endif
     EXPECT_TRUE(progress_all());
     expect_done(failing.done, UCS_ERR_IO_ERROR);
     expect_done(later.done);
@@ -224,11 +228,12 @@ CUDA_TEST_TRANSPORTS(test_cuda_flush_errors)
 
 
 /* Copies that cannot be issued: nothing is left of them. */
-class test_cuda_flush_refused : public test_cuda {
+class test_cuda_flush_refused : public test_cuda_base {
 protected:
     /** What a transport calls to copy: the names differ between releases, and
      *  so do those that the runtime calls for a kind of memory. */
-    void fail_all_copies() {
+    void fail_all_copies()
+    {
         static const char *functions[] = {
             "cuMemcpyAsync",     "cuMemcpyDtoDAsync", "cuMemcpyHtoDAsync",
             "cuMemcpyDtoHAsync", "cuMemcpy"
@@ -240,14 +245,16 @@ protected:
         }
     }
 
-    void fail_record() {
+    void fail_record()
+    {
         m_emulator.fail("cuEventRecord", CUDA_ERROR_INVALID_HANDLE, 1,
                         UINT64_MAX);
         m_emulator.fail("cuEventRecordWithFlags", CUDA_ERROR_INVALID_HANDLE, 1,
                         UINT64_MAX);
     }
 
-    void expect_nothing_left() {
+    void expect_nothing_left()
+    {
         EXPECT_UCS_OK(flush(NULL));
         EXPECT_UCS_OK(uct_iface_flush(iface(), UCT_FLUSH_FLAG_LOCAL, NULL));
         EXPECT_EQ(0u, progress());
@@ -256,7 +263,8 @@ protected:
         }
     }
 
-    void expect_works() {
+    void expect_works()
+    {
         completion flushed;
 
         copy &c = start(0);
@@ -270,7 +278,8 @@ protected:
     /** @a fail makes each copy fail. More of them than there are descriptors:
      *  if one was lost each time, there would be none left. A copy that was
      *  issued, and has no event, is waited for: then none can be held. */
-    void refused(const std::function<void()> &fail, bool is_issued) {
+    void refused(const std::function<void()> &fail, bool is_issued)
+    {
         config_t config = without_cache();
         int64_t attaches;
         completion flushed;
@@ -316,16 +325,12 @@ protected:
 
 UCS_TEST_P(test_cuda_flush_refused, copy_that_cannot_be_issued)
 {
-    refused([this] {
-        fail_all_copies();
-    }, false);
+    refused([this] { fail_all_copies(); }, false);
 }
 
 UCS_TEST_P(test_cuda_flush_refused, copy_whose_event_cannot_be_recorded)
 {
-    refused([this] {
-        fail_record();
-    }, true);
+    refused([this] { fail_record(); }, true);
 }
 
 UCS_TEST_P(test_cuda_flush_refused, copy_without_descriptor)
@@ -361,8 +366,7 @@ UCS_TEST_P(test_cuda_flush_refused, copy_without_descriptor)
 CUDA_TEST_TRANSPORTS(test_cuda_flush_refused)
 
 
-class test_cuda_copy_refused : public test_cuda_flush_refused {
-};
+class test_cuda_copy_refused : public test_cuda_flush_refused {};
 
 /* A second interface, so that all else that UCX allocates at the first copy of a
  * process, and of a buffer, is there already. */
@@ -387,8 +391,7 @@ UCS_TEST_P(test_cuda_copy_refused, copy_without_memory_for_descriptors)
     EXPECT_UCS_OK(uct_ep_flush(ep, UCT_FLUSH_FLAG_LOCAL, NULL));
     EXPECT_EQ(0u, uct_iface_progress(second.iface()));
 
-    EXPECT_EQ(UCS_INPROGRESS,
-              c.where.post(ep, c.slot, c.is_put, c.done.get()));
+    EXPECT_EQ(UCS_INPROGRESS, c.where.post(ep, c.slot, c.is_put, c.done.get()));
     settle();
     EXPECT_EQ(1u, uct_iface_progress(second.iface()));
     expect_done(c.done);

@@ -11,25 +11,29 @@
 using namespace cuda_test;
 
 /* Users that sleep until there is something to do. */
-class test_cuda_flush_events : public test_cuda {
+class test_cuda_flush_events : public test_cuda_base {
 protected:
-    ucs_status_t arm() {
+    ucs_status_t arm()
+    {
         return uct_iface_event_arm(iface(), UCT_EVENT_SEND_COMP);
     }
 
     /** Whether the transport calls for progress within this time, in ms. */
-    bool is_called(int timeout) {
+    bool is_called(int timeout)
+    {
         struct pollfd pfd = {m_event_fd, POLLIN, 0};
 
         return poll(&pfd, 1, timeout) == 1;
     }
 
-    bool is_called_in_time() {
+    bool is_called_in_time()
+    {
         return is_called((int)(time_limit() * 1e3));
     }
 
     /** What we write ourselves we read ourselves; cuda_ipc reads its own. */
-    void forget_call() {
+    void forget_call()
+    {
         uint64_t value;
 
         if (!is_ipc()) {
@@ -40,7 +44,8 @@ protected:
 
     /** As an event-driven user does: progress while there is something, then
      *  sleep until it is called. */
-    void sleep_until(const completion &comp) {
+    void sleep_until(const completion &comp)
+    {
         while (comp.calls() == 0) {
             ucs_status_t status;
 
@@ -63,7 +68,8 @@ protected:
     }
 
     /** The copies are held, so that the user surely sleeps. */
-    void sleep_until_flushed(unsigned num_streams) {
+    void sleep_until_flushed(unsigned num_streams)
+    {
         completion flushed;
 
         hold();
@@ -85,7 +91,8 @@ protected:
     }
 
     /** Let callbacks of the last arming come, and forget them. */
-    void drain() {
+    void drain()
+    {
         settle();
         while (is_called(0)) {
             uint64_t value;

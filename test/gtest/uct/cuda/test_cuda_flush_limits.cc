@@ -9,14 +9,15 @@
 using namespace cuda_test;
 
 /* What runs out: descriptors, memory, and what one progress may do. */
-class test_cuda_flush_limits : public test_cuda {
+class test_cuda_flush_limits : public test_cuda_base {
 protected:
     /** Completions cannot be copied. */
     typedef std::list<completion> completions;
 
     /** Copies and flushes between them, to their end. Of managed memory UCX
      *  keeps some record for each copy. */
-    void cycle() {
+    void cycle()
+    {
         const unsigned num = ucs_min(num_lanes(), 4u);
         completion flushed[3];
 
@@ -36,7 +37,8 @@ protected:
 
     /** Flush until there is no marker left, on so many lanes, of which none has
      *  anything to do. */
-    void out_of_markers(unsigned num_streams) {
+    void out_of_markers(unsigned num_streams)
+    {
         const unsigned num_markers = 128;
         const unsigned num_flushes = num_markers / num_streams;
         std::vector<copy*> copies;
@@ -75,7 +77,8 @@ protected:
 
     /** One stream has always something to complete, and is never empty, and
      *  another one waits. */
-    void starve(bool with_flush) {
+    void starve(bool with_flush)
+    {
         const unsigned num_first = 4, most = 50;
         unsigned num_progress    = 0;
         completion flushed;
@@ -112,7 +115,8 @@ protected:
         }
     }
 
-    void need_memory_for(uint64_t nth_allocation) {
+    void need_memory_for(uint64_t nth_allocation)
+    {
         completion flushed, refused;
         heap_watch watch;
 
@@ -195,9 +199,7 @@ UCS_TEST_P(test_cuda_flush_limits, progress_does_no_more_than_max_poll)
     hold();
     for (unsigned i = 0; i < num; ++i) {
         copy &c       = prepare(i % num_lanes());
-        c.done.action = [&num_done] {
-            ++num_done;
-        };
+        c.done.action = [&num_done] { ++num_done; };
         ASSERT_EQ(UCS_INPROGRESS, post(c));
         if (i % 5 == 0) {
             flushed.emplace_back();

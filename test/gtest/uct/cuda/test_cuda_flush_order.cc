@@ -8,8 +8,7 @@
 using namespace cuda_test;
 
 /* Several flushes, copies between them, and callbacks which go on. */
-class test_cuda_flush_order : public test_cuda {
-};
+class test_cuda_flush_order : public test_cuda_base {};
 
 UCS_TEST_P(test_cuda_flush_order, flushes_complete_in_order_of_issue)
 {
@@ -146,9 +145,7 @@ UCS_TEST_P(test_cuda_flush_order, flush_from_callback_of_only_copy)
 
     open();
     copy &c       = prepare(0);
-    c.done.action = [&] {
-        status = flush(&flushed);
-    };
+    c.done.action = [&] { status = flush(&flushed); };
     ASSERT_EQ(UCS_INPROGRESS, post(c));
     EXPECT_TRUE(progress_until(c.done));
     EXPECT_TRUE(progress_all());
@@ -170,9 +167,7 @@ UCS_TEST_P(test_cuda_flush_order, flush_from_callback_waits_for_other_copies)
     open();
     hold();
     copy &first       = prepare(0);
-    first.done.action = [&] {
-        start_flush(flushed);
-    };
+    first.done.action = [&] { start_flush(flushed); };
     ASSERT_EQ(UCS_INPROGRESS, post(first));
     copy &second = start(0);
 
@@ -198,9 +193,7 @@ UCS_TEST_P(test_cuda_flush_order, flush_from_callback_of_flush)
     open();
     hold();
     start(0);
-    first.action = [&] {
-        start_flush(second);
-    };
+    first.action = [&] { start_flush(second); };
     start_flush(first);
     copy &later = start(0);
     release();

@@ -23,7 +23,7 @@ using namespace cuda_test;
  * depends on threads. CUDA_FLUSH_RANDOM_SEED repeats the decisions of a run,
  * CUDA_FLUSH_RANDOM_SECONDS is its duration.
  */
-class test_cuda_flush_random : public test_cuda {
+class test_cuda_flush_random : public test_cuda_base {
 protected:
     enum {
         NUM_SLOTS = 24 /* Of each lane */
@@ -43,23 +43,32 @@ protected:
     };
 
     test_cuda_flush_random() :
-        m_held(false), m_num_copies(0), m_num_flushes(0), m_num_idle(0),
-        m_num_called(0), m_num_gates(0), m_nesting(0) {
+        m_held(false),
+        m_num_copies(0),
+        m_num_flushes(0),
+        m_num_idle(0),
+        m_num_called(0),
+        m_num_gates(0),
+        m_nesting(0)
+    {
     }
 
-    static double environment_number(const char *name, double otherwise) {
+    static double environment_number(const char *name, double otherwise)
+    {
         const char *value = getenv(name);
 
         return (value == NULL) ? otherwise : strtod(value, NULL);
     }
 
-    uint64_t pick(uint64_t num) {
+    uint64_t pick(uint64_t num)
+    {
         return m_random() % num;
     }
 
     /** @name Copies
      *  @{ */
-    void issue_copy() {
+    void issue_copy()
+    {
         unsigned lane = pick(num_lanes());
         record added;
 
@@ -72,9 +81,7 @@ protected:
         added.has_completion = pick(4) != 0;
         added.is_checked     = false;
         if (added.has_completion && (pick(8) == 0)) {
-            added.what->done.action = [this] {
-                act_in_callback();
-            };
+            added.what->done.action = [this] { act_in_callback(); };
         }
 
         ASSERT_EQ(UCS_INPROGRESS, post(*added.what, added.has_completion));
@@ -84,7 +91,8 @@ protected:
     }
 
     /** All data of the copies with a smaller number is there. */
-    void expect_arrived(uint64_t num) {
+    void expect_arrived(uint64_t num)
+    {
         uint64_t first = m_num_copies - m_records.size();
 
         for (uint64_t i = first; i < num; ++i) {
@@ -92,15 +100,16 @@ protected:
 
             if (!seen.is_checked) {
                 EXPECT_TRUE(seen.what->arrived()) << "copy " << i;
-                EXPECT_EQ(seen.has_completion ? 1u : 0u,
-                          seen.what->done.calls()) << "copy " << i;
+                EXPECT_EQ(seen.has_completion ? 1u : 0u, seen.what->done.calls())
+                        << "copy " << i;
                 seen.is_checked = true;
             }
         }
     }
 
     /** Use the slots of copies that were checked again. */
-    void forget_checked() {
+    void forget_checked()
+    {
         while (!m_records.empty() && m_records.front().is_checked) {
             ASSERT_EQ(m_records.front().what, &m_copies.front());
             --m_num_on_lane[m_records.front().lane];
@@ -112,17 +121,16 @@ protected:
 
     /** @name Flushes
      *  @{ */
-    void issue_flush() {
+    void issue_flush()
+    {
         ucs_status_t status;
         flush_record *issued;
 
         m_flushes.emplace_back();
-        issued                = &m_flushes.back();
-        issued->num_before    = m_num_copies;
-        issued->done.action   = [this, issued] {
-            flushed(*issued);
-        };
-        status = flush(&issued->done, pick(3));
+        issued              = &m_flushes.back();
+        issued->num_before  = m_num_copies;
+        issued->done.action = [this, issued] { flushed(*issued); };
+        status              = flush(&issued->done, pick(3));
         if (status == UCS_INPROGRESS) {
             ++m_num_flushes;
             return;
@@ -138,14 +146,16 @@ protected:
         ++m_num_idle;
     }
 
-    void issue_flush_without_completion() {
+    void issue_flush_without_completion()
+    {
         if ((flush(NULL, pick(3)) == UCS_OK) && (m_nesting == 0)) {
             expect_arrived(m_num_copies);
             ++m_num_idle;
         }
     }
 
-    void flushed(flush_record &which) {
+    void flushed(flush_record &which)
+    {
         EXPECT_EQ(&m_flushes.front(), &which) << "flushes changed places";
         EXPECT_UCS_OK(which.done.status());
         EXPECT_EQ(1u, which.done.calls());
@@ -158,7 +168,8 @@ protected:
     }
     /** @} */
 
-    void act_in_callback() {
+    void act_in_callback()
+    {
         ++m_nesting;
         switch (pick(3)) {
         case 0:
@@ -173,7 +184,8 @@ protected:
         --m_nesting;
     }
 
-    void work_with_gates() {
+    void work_with_gates()
+    {
         if (!emulated()) {
             return;
         }
@@ -197,12 +209,14 @@ protected:
         }
     }
 
-    void open_all() {
+    void open_all()
+    {
         release();
         m_held = false;
     }
 
-    void step() {
+    void step()
+    {
         uint64_t die = pick(100);
 
         if (die < 40) {
@@ -228,7 +242,8 @@ protected:
     }
 
     /** To the end of all that was issued. */
-    void finish() {
+    void finish()
+    {
         open_all();
         EXPECT_TRUE(progress_all());
         expect_arrived(m_num_copies);
@@ -256,10 +271,10 @@ protected:
 UCS_TEST_P(test_cuda_flush_random, schedule)
 {
     static const char *polls[] = {"1", "2", "7", "16"};
-    double seconds    = environment_number("CUDA_FLUSH_RANDOM_SECONDS", 5);
-    const char *given = getenv("CUDA_FLUSH_RANDOM_SEED");
-    uint64_t seed     = (given == NULL) ? std::random_device()() :
-                                          strtoull(given, NULL, 10);
+    double seconds     = environment_number("CUDA_FLUSH_RANDOM_SECONDS", 5);
+    const char *given  = getenv("CUDA_FLUSH_RANDOM_SEED");
+    uint64_t seed      = (given == NULL) ? std::random_device()() :
+                                           strtoull(given, NULL, 10);
     uint64_t num_steps = 0;
     ucs_time_t end;
 
@@ -281,8 +296,7 @@ UCS_TEST_P(test_cuda_flush_random, schedule)
 
     UCS_TEST_MESSAGE << num_steps << " steps, " << m_num_copies << " copies, "
                      << m_num_flushes << " flushes, " << m_num_idle
-                     << " had nothing to wait for, " << m_num_gates
-                     << " gates";
+                     << " had nothing to wait for, " << m_num_gates << " gates";
     EXPECT_LT(0u, m_num_called);
     if (HasFailure()) {
         UCS_TEST_MESSAGE << "repeat by CUDA_FLUSH_RANDOM_SEED=" << seed;

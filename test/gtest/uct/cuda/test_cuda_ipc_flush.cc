@@ -9,17 +9,19 @@ using namespace cuda_test;
 
 /* What a flush means to two processes, and what only cuda_ipc has: one queue
  * for all streams, and mappings. */
-class test_cuda_ipc_flush : public test_cuda {
+class test_cuda_ipc_flush : public test_cuda_base {
 protected:
     /** A copy in one direction. */
-    std::unique_ptr<copy> make_copy(lane &where, unsigned slot, bool is_put) {
+    std::unique_ptr<copy> make_copy(lane &where, unsigned slot, bool is_put)
+    {
         return std::unique_ptr<copy>(
                 new copy(where, slot, is_put, 0x1000u + slot));
     }
 
     /** Start some copies in one direction, flush, and look at the data. */
-    void data_is_there(lane &where, bool is_put) {
-        std::vector<std::unique_ptr<copy> > copies;
+    void data_is_there(lane &where, bool is_put)
+    {
+        std::vector<std::unique_ptr<copy>> copies;
         completion flushed;
 
         hold();
@@ -41,18 +43,21 @@ protected:
     }
 
     /** Forget what the callbacks have written. */
-    void drain() {
+    void drain()
+    {
         settle();
         while (uct_iface_event_arm(iface(), UCT_EVENT_SEND_COMP) ==
                UCS_ERR_BUSY) {
         }
     }
 
-    int64_t num_attaches() {
+    int64_t num_attaches()
+    {
         return m_emulator.count(EMUL_COUNT_ATTACHES);
     }
 
-    int64_t num_unmapped() {
+    int64_t num_unmapped()
+    {
         return m_emulator.calls("cuIpcCloseMemHandle");
     }
 };
@@ -91,8 +96,8 @@ UCS_TEST_P(test_cuda_ipc_flush, waits_for_copies_of_another_owner)
 
     ep = m_transport->connect(other.address());
     hold();
-    EXPECT_EQ(UCS_INPROGRESS, from_other.post(ep, c->slot, c->is_put,
-                                              c->done.get()));
+    EXPECT_EQ(UCS_INPROGRESS,
+              from_other.post(ep, c->slot, c->is_put, c->done.get()));
     flushed.action = [&] {
         expect_done(c->done);
         EXPECT_TRUE(c->arrived());

@@ -12,18 +12,20 @@
  * What UCX says during a test.
  */
 
-std::vector<std::string> test_cuda::messages;
+std::vector<std::string> test_cuda_base::messages;
 
 /* What cuda_ipc has mapped it keeps until the program exits, when the contexts
  * of the tests are gone; and then it says so. */
 class quiet_exit : public ::testing::Environment {
-    virtual void TearDown() {
+    virtual void TearDown()
+    {
         ucs_log_push_handler(logger);
     }
 
     static ucs_log_func_rc_t
-    logger(const char*, unsigned, const char*, ucs_log_level_t,
-           const ucs_log_component_config_t*, const char *message, va_list ap) {
+    logger(const char *, unsigned, const char *, ucs_log_level_t,
+           const ucs_log_component_config_t *, const char *message, va_list ap)
+    {
         char text[256];
         va_list copied;
 
@@ -31,20 +33,21 @@ class quiet_exit : public ::testing::Environment {
         vsnprintf(text, sizeof(text), message, copied);
         va_end(copied);
         return (strstr(text, "cuIpcCloseMemHandle") == NULL) ?
-               UCS_LOG_FUNC_RC_CONTINUE : UCS_LOG_FUNC_RC_STOP;
+                       UCS_LOG_FUNC_RC_CONTINUE :
+                       UCS_LOG_FUNC_RC_STOP;
     }
 };
 
 static ::testing::Environment *const quiet UCS_V_UNUSED =
         ::testing::AddGlobalTestEnvironment(new quiet_exit());
 
-void test_cuda::begin_messages()
+void test_cuda_base::begin_messages()
 {
     messages.clear();
     ucs_log_push_handler(logger);
 }
 
-void test_cuda::end_messages()
+void test_cuda_base::end_messages()
 {
     ucs_log_pop_handler();
     if (!HasFailure()) {
@@ -57,17 +60,17 @@ void test_cuda::end_messages()
     }
 }
 
-void test_cuda::expect_message(const std::string &text)
+void test_cuda_base::expect_message(const std::string &text)
 {
     m_expected.push_back(text);
 }
 
-void test_cuda::allow_messages()
+void test_cuda_base::allow_messages()
 {
     m_messages_allowed = true;
 }
 
-size_t test_cuda::num_messages(const std::string &text)
+size_t test_cuda_base::num_messages(const std::string &text)
 {
     size_t num = 0;
 
@@ -79,10 +82,10 @@ size_t test_cuda::num_messages(const std::string &text)
     return num;
 }
 
-ucs_log_func_rc_t
-test_cuda::logger(const char*, unsigned, const char*, ucs_log_level_t level,
-                  const ucs_log_component_config_t*, const char *message,
-                  va_list ap)
+ucs_log_func_rc_t test_cuda_base::logger(const char *, unsigned, const char *,
+                                         ucs_log_level_t level,
+                                         const ucs_log_component_config_t *,
+                                         const char *message, va_list ap)
 {
     va_list copied;
 
@@ -106,7 +109,7 @@ test_cuda::logger(const char*, unsigned, const char*, ucs_log_level_t level,
                                             UCS_LOG_FUNC_RC_STOP;
 }
 
-void test_cuda::expect_no_other_message()
+void test_cuda_base::expect_no_other_message()
 {
     for (size_t i = 0; i < m_expected.size(); ++i) {
         EXPECT_LE(1u, num_messages(m_expected[i])) << m_expected[i];

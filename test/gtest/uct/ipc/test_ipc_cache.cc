@@ -56,8 +56,8 @@ protected:
         ucs::test::cleanup();
     }
 
-    counted_region *create(int key, uintptr_t address = 0x10000,
-                           size_t length = 0x1000)
+    counted_region *
+    create(int key, uintptr_t address = 0x10000, size_t length = 0x1000)
     {
         void *ptr;
         int ret = posix_memalign(&ptr, 64, sizeof(counted_region));
@@ -72,8 +72,8 @@ protected:
     }
 
     /* Insert a new region and drop the pin: only the table keeps it */
-    counted_region *insert(int key, uintptr_t address = 0x10000,
-                           size_t length = 0x1000)
+    counted_region *
+    insert(int key, uintptr_t address = 0x10000, size_t length = 0x1000)
     {
         counted_region *region = create(key, address, length);
         uct_ipc_region_t *found;
@@ -106,10 +106,10 @@ protected:
 
     uct_ipc_cache_t                  cache;
     uct_ipc_space_id_t               space;
-    std::atomic<unsigned>            num_created{0};
-    std::atomic<unsigned>            num_detached{0};
-    std::atomic<unsigned>            num_released{0};
-    std::atomic<unsigned>            num_freed{0};
+    std::atomic<unsigned> num_created{0};
+    std::atomic<unsigned> num_detached{0};
+    std::atomic<unsigned> num_released{0};
+    std::atomic<unsigned> num_freed{0};
 
 private:
     static int match_cb(const uct_ipc_region_t *region, const void *key)
@@ -145,8 +145,7 @@ const uct_ipc_cache_ops_t test_ipc_cache::ops = {match_cb, detach_cb,
                                                  release_channel_cb, free_cb};
 
 
-UCS_TEST_F(test_ipc_cache, a_pin_keeps_the_mapping_of_a_claimed_region)
-{
+UCS_TEST_F(test_ipc_cache, a_pin_keeps_the_mapping_of_a_claimed_region) {
     insert(1);
     uct_ipc_region_t *region = find(1);
     ASSERT_TRUE(region != nullptr);
@@ -164,8 +163,7 @@ UCS_TEST_F(test_ipc_cache, a_pin_keeps_the_mapping_of_a_claimed_region)
     EXPECT_EQ(1u, num_freed);
 }
 
-UCS_TEST_F(test_ipc_cache, only_one_claim_wins)
-{
+UCS_TEST_F(test_ipc_cache, only_one_claim_wins) {
     insert(1);
     uct_ipc_region_t *region = find(1);
 
@@ -176,8 +174,7 @@ UCS_TEST_F(test_ipc_cache, only_one_claim_wins)
     EXPECT_EQ(1u, num_released);
 }
 
-UCS_TEST_F(test_ipc_cache, new_memory_throws_out_all_that_it_overlaps)
-{
+UCS_TEST_F(test_ipc_cache, new_memory_throws_out_all_that_it_overlaps) {
     insert(1, 0x10000, 0x1000);
     insert(2, 0x11000, 0x1000);
     insert(3, 0x12000, 0x1000);
@@ -193,15 +190,14 @@ UCS_TEST_F(test_ipc_cache, new_memory_throws_out_all_that_it_overlaps)
     put_found(region);
 }
 
-UCS_TEST_F(test_ipc_cache, the_same_key_finds_the_first_region)
-{
+UCS_TEST_F(test_ipc_cache, the_same_key_finds_the_first_region) {
     counted_region *first  = insert(1);
     counted_region *second = create(1);
     uct_ipc_region_t *found;
     int key                = 1;
 
-    ASSERT_UCS_OK(uct_ipc_cache_insert(&cache, &space, &second->super, &key,
-                                       &found));
+    ASSERT_UCS_OK(
+            uct_ipc_cache_insert(&cache, &space, &second->super, &key, &found));
     EXPECT_EQ(&first->super, found);
     put_found(found);
 
@@ -212,8 +208,7 @@ UCS_TEST_F(test_ipc_cache, the_same_key_finds_the_first_region)
     uct_ipc_cache_unpin(&cache, &second->super);
 }
 
-UCS_TEST_F(test_ipc_cache, equal_addresses_of_two_peers_live_together)
-{
+UCS_TEST_F(test_ipc_cache, equal_addresses_of_two_peers_live_together) {
     uct_ipc_space_id_t other = space;
 
     insert(1);
@@ -229,8 +224,7 @@ UCS_TEST_F(test_ipc_cache, equal_addresses_of_two_peers_live_together)
     put_found(find(1));
 }
 
-UCS_TEST_F(test_ipc_cache, purge_of_a_peer_leaves_others_and_what_is_watched)
-{
+UCS_TEST_F(test_ipc_cache, purge_of_a_peer_leaves_others_and_what_is_watched) {
     insert(1, 0x10000);
     counted_region *watched = insert(2, 0x20000);
     space.pid               = 4321;
@@ -248,8 +242,7 @@ UCS_TEST_F(test_ipc_cache, purge_of_a_peer_leaves_others_and_what_is_watched)
     EXPECT_EQ(0u, uct_ipc_cache_purge(&cache));
 }
 
-UCS_TEST_F(test_ipc_cache, the_least_recently_used_region_goes_first)
-{
+UCS_TEST_F(test_ipc_cache, the_least_recently_used_region_goes_first) {
     uct_ipc_cache_set_bounds(&cache, 3, SIZE_MAX);
     insert(1, 0x10000);
     insert(2, 0x20000);
@@ -272,8 +265,7 @@ UCS_TEST_F(test_ipc_cache, the_least_recently_used_region_goes_first)
     EXPECT_EQ(3u * 0x1000, cache.total_size);
 }
 
-UCS_TEST_F(test_ipc_cache, size_is_bounded_too)
-{
+UCS_TEST_F(test_ipc_cache, size_is_bounded_too) {
     uct_ipc_cache_set_bounds(&cache, ULONG_MAX, 0x3000);
     insert(1, 0x10000, 0x1000);
     insert(2, 0x20000, 0x2000);
@@ -287,8 +279,7 @@ UCS_TEST_F(test_ipc_cache, size_is_bounded_too)
     EXPECT_EQ(0x1000u, cache.total_size);
 }
 
-UCS_TEST_F(test_ipc_cache, pinned_regions_exceed_the_bounds)
-{
+UCS_TEST_F(test_ipc_cache, pinned_regions_exceed_the_bounds) {
     uct_ipc_cache_set_bounds(&cache, 1, SIZE_MAX);
     insert(1, 0x10000);
     uct_ipc_region_t *region = find(1, 0x10000);
@@ -304,9 +295,8 @@ UCS_TEST_F(test_ipc_cache, pinned_regions_exceed_the_bounds)
     put_found(find(4, 0x40000));
 }
 
-UCS_TEST_F(test_ipc_cache, evict_spares_what_a_handler_watches)
-{
-    counted_region *watched     = insert(1, 0x10000);
+UCS_TEST_F(test_ipc_cache, evict_spares_what_a_handler_watches) {
+    counted_region *watched    = insert(1, 0x10000);
     watched->super.has_handler = 1;
     insert(2, 0x20000);
 
@@ -317,8 +307,7 @@ UCS_TEST_F(test_ipc_cache, evict_spares_what_a_handler_watches)
     EXPECT_FALSE(uct_ipc_cache_evict(&cache, 0));
 }
 
-UCS_TEST_F(test_ipc_cache, threads_pin_and_claim)
-{
+UCS_TEST_F(test_ipc_cache, threads_pin_and_claim) {
     const int num_threads = 4;
     std::vector<std::thread> threads;
 
@@ -347,8 +336,8 @@ UCS_TEST_F(test_ipc_cache, threads_pin_and_claim)
                 if ((i % 5) == t) {
                     uct_ipc_cache_claim(&cache, region);
                 }
-                EXPECT_EQ(0u, reinterpret_cast<counted_region*>(region)
-                                      ->detached);
+                EXPECT_EQ(0u,
+                          reinterpret_cast<counted_region *>(region)->detached);
                 put_found(region);
             }
         });

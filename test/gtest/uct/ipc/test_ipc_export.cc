@@ -87,8 +87,8 @@ protected:
     std::atomic<unsigned>             created;
     std::atomic<unsigned>             marked;
     std::atomic<unsigned>             gone;
-    unsigned                          num_discarded         = 0;
-    ucs_status_t                      create_status         = UCS_OK;
+    unsigned num_discarded     = 0;
+    ucs_status_t create_status = UCS_OK;
     std::function<void()>             before_create_returns;
 
 private:
@@ -134,8 +134,7 @@ const uct_ipc_export_ops_t test_ipc_export::ops = {create_cb, destroy_cb,
                                                    mark_freed_cb, pack_cb};
 
 
-UCS_TEST_F(test_ipc_export, one_export_for_each_allocation)
-{
+UCS_TEST_F(test_ipc_export, one_export_for_each_allocation) {
     unsigned first  = pack_ok(0x10000, 0x1000);
     unsigned second = pack_ok(0x20000, 0x1000);
 
@@ -148,8 +147,7 @@ UCS_TEST_F(test_ipc_export, one_export_for_each_allocation)
     EXPECT_EQ(0u, marked);
 }
 
-UCS_TEST_F(test_ipc_export, failed_creation_leaves_nothing)
-{
+UCS_TEST_F(test_ipc_export, failed_creation_leaves_nothing) {
     create_status = UCS_ERR_NO_MEMORY;
     EXPECT_EQ(UCS_ERR_NO_MEMORY, pack(0x10000, 0x1000));
     create_status = UCS_OK;
@@ -157,8 +155,7 @@ UCS_TEST_F(test_ipc_export, failed_creation_leaves_nothing)
     EXPECT_EQ(1u, created);
 }
 
-UCS_TEST_F(test_ipc_export, free_tells_importers_at_once_and_destroys_later)
-{
+UCS_TEST_F(test_ipc_export, free_tells_importers_at_once_and_destroys_later) {
     unsigned first = pack_ok(0x10000, 0x1000);
 
     uct_ipc_export_table_retire(&table, 0x10000, 0x1000);
@@ -178,28 +175,26 @@ UCS_TEST_F(test_ipc_export, free_tells_importers_at_once_and_destroys_later)
     EXPECT_EQ(UCS_TIME_INFINITY, table.reap_time);
 }
 
-UCS_TEST_F(test_ipc_export, free_reaches_every_overlap_and_nothing_else)
-{
+UCS_TEST_F(test_ipc_export, free_reaches_every_overlap_and_nothing_else) {
     for (uintptr_t base = 0x10000; base < 0x20000; base += 0x1000) {
         pack_ok(base, 0x1000);
     }
 
-    uct_ipc_export_table_retire(&table, 0xf000, 0x1000);   /* ends before */
-    uct_ipc_export_table_retire(&table, 0x20000, 0x1000);  /* starts after */
+    uct_ipc_export_table_retire(&table, 0xf000, 0x1000); /* ends before */
+    uct_ipc_export_table_retire(&table, 0x20000, 0x1000); /* starts after */
     EXPECT_EQ(0u, marked);
 
-    uct_ipc_export_table_retire(&table, 0x12fff, 0x1002);  /* one byte into */
+    uct_ipc_export_table_retire(&table, 0x12fff, 0x1002); /* one byte into */
     EXPECT_EQ(3u, marked);
 
-    uct_ipc_export_table_retire(&table, 0x15800, 0);       /* size unknown */
+    uct_ipc_export_table_retire(&table, 0x15800, 0); /* size unknown */
     EXPECT_EQ(4u, marked);
 
     uct_ipc_export_table_retire(&table, 0x1f000, UINTPTR_MAX); /* wraps */
     EXPECT_EQ(5u, marked);
 }
 
-UCS_TEST_F(test_ipc_export, last_page_of_the_address_space)
-{
+UCS_TEST_F(test_ipc_export, last_page_of_the_address_space) {
     const uintptr_t base = UINTPTR_MAX - 0xfff;
 
     pack_ok(base, 0x1000);
@@ -209,8 +204,7 @@ UCS_TEST_F(test_ipc_export, last_page_of_the_address_space)
     EXPECT_EQ(1u, marked);
 }
 
-UCS_TEST_F(test_ipc_export, unnoticed_free_is_found_at_the_next_export)
-{
+UCS_TEST_F(test_ipc_export, unnoticed_free_is_found_at_the_next_export) {
     unsigned small = pack_ok(0x11000, 0x1000);
 
     /* The same address with another size can only be new memory */
@@ -220,8 +214,7 @@ UCS_TEST_F(test_ipc_export, unnoticed_free_is_found_at_the_next_export)
     EXPECT_EQ(2u, marked);
 }
 
-UCS_TEST_F(test_ipc_export, free_while_exporting_fails_the_export)
-{
+UCS_TEST_F(test_ipc_export, free_while_exporting_fails_the_export) {
     before_create_returns = [this]() {
         uct_ipc_export_table_retire(&table, 0x10800, 0x100);
     };
@@ -236,8 +229,7 @@ UCS_TEST_F(test_ipc_export, free_while_exporting_fails_the_export)
     EXPECT_UCS_OK(pack(0x10000, 0x1000)); /* only neighbours were freed */
 }
 
-UCS_TEST_F(test_ipc_export, loser_of_a_race_gets_the_winners_export)
-{
+UCS_TEST_F(test_ipc_export, loser_of_a_race_gets_the_winners_export) {
     unsigned winner = 0;
 
     before_create_returns = [&]() { winner = pack_ok(0x10000, 0x1000); };
@@ -247,8 +239,7 @@ UCS_TEST_F(test_ipc_export, loser_of_a_race_gets_the_winners_export)
     num_discarded = 1;
 }
 
-UCS_TEST_F(test_ipc_export, retired_exports_are_bounded_without_progress)
-{
+UCS_TEST_F(test_ipc_export, retired_exports_are_bounded_without_progress) {
     const unsigned count = 3 * UCT_IPC_EXPORT_MAX_RETIRED;
 
     for (unsigned i = 0; i < count; ++i) {
@@ -260,8 +251,7 @@ UCS_TEST_F(test_ipc_export, retired_exports_are_bounded_without_progress)
     EXPECT_EQ(count, marked);
 }
 
-UCS_TEST_F(test_ipc_export, threads_export_and_free)
-{
+UCS_TEST_F(test_ipc_export, threads_export_and_free) {
     const int num_threads = 4;
     std::atomic<bool> failed(false);
     std::vector<std::thread> threads;

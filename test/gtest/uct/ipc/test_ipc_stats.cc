@@ -49,8 +49,8 @@ protected:
         return text;
     }
 
-    static uint64_t get_a_hundred_more(const uct_ipc_stats_t *stats,
-                                       unsigned counter)
+    static uint64_t
+    get_a_hundred_more(const uct_ipc_stats_t *stats, unsigned counter)
     {
         return uct_ipc_stats_get(stats, counter) + 100;
     }
@@ -58,8 +58,7 @@ protected:
     uct_ipc_stats_t stats;
 };
 
-UCS_TEST_F(test_ipc_stats, counters_are_files)
-{
+UCS_TEST_F(test_ipc_stats, counters_are_files) {
     EXPECT_EQ("0\n", read_file("first"));
     uct_ipc_stats_add(&stats, FIRST, 3);
     uct_ipc_stats_add(&stats, FIRST, -1);
@@ -68,8 +67,7 @@ UCS_TEST_F(test_ipc_stats, counters_are_files)
     EXPECT_EQ("7\n", read_file("second"));
 }
 
-UCS_TEST_F(test_ipc_stats, a_counter_may_be_more_than_its_value)
-{
+UCS_TEST_F(test_ipc_stats, a_counter_may_be_more_than_its_value) {
     stats.get = get_a_hundred_more;
     uct_ipc_stats_add(&stats, SECOND, 5);
     EXPECT_EQ("105\n", read_file("second"));

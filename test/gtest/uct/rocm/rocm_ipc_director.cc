@@ -47,7 +47,8 @@ static std::string peer_program()
  *  that exec wants. */
 class environment_strings {
 public:
-    explicit environment_strings(const environment_t &changes) {
+    explicit environment_strings(const environment_t &changes)
+    {
         environment_t::const_iterator it;
         char **inherited;
 
@@ -69,7 +70,8 @@ public:
         m_pointers.push_back(NULL);
     }
 
-    char **get() {
+    char **get()
+    {
         return &m_pointers[0];
     }
 
@@ -342,8 +344,8 @@ buffer peer::alloc(size_t length, ucs_memory_type_t type, int device)
     buffer mem;
 
     if (res.status != UCS_OK) {
-        abort("cannot allocate " + ucs::to_string(length) + " bytes: " +
-              ucs_status_string(res.status));
+        abort("cannot allocate " + ucs::to_string(length) +
+              " bytes: " + ucs_status_string(res.status));
     }
 
     mem.address = res.number[0];
@@ -372,21 +374,22 @@ void peer::fill(buffer &mem)
 void peer::fill(uint64_t address, size_t length, uint64_t seed,
                 uint64_t position, access_t access)
 {
-    EXPECT_UCS_OK(call(VERB_FILL, {address, length, seed, position,
-                                   (uint64_t)access}).status);
+    EXPECT_UCS_OK(
+            call(VERB_FILL, {address, length, seed, position, (uint64_t)access})
+                    .status);
 }
 
 ::testing::AssertionResult peer::holds(uint64_t address, size_t length,
                                        uint64_t seed, uint64_t position,
                                        access_t access)
 {
-    result res = call(VERB_CHECK, {address, length, seed, position,
-                                   (uint64_t)access});
+    result res = call(VERB_CHECK,
+                      {address, length, seed, position, (uint64_t)access});
 
     if (res.status != UCS_OK) {
         return ::testing::AssertionFailure()
-               << m_name << " cannot read its memory: "
-               << ucs_status_string(res.status);
+               << m_name
+               << " cannot read its memory: " << ucs_status_string(res.status);
     }
 
     if (res.number[0] != length) {
@@ -430,6 +433,7 @@ iface_attributes peer::query_iface()
     attributes.get_max_iov   = res.number[4];
     attributes.put_min_zcopy = res.number[5];
     attributes.get_min_zcopy = res.number[6];
+    attributes.latency       = res.number[7] * 1e-12;
     return attributes;
 }
 
@@ -468,16 +472,15 @@ bool peer::reaches(peer &other)
     size_t device_length;
     std::string address = other.iface_address(device_length);
 
-    return call(VERB_IFACE_REACHABLE, {m_iface, device_length},
-                address).number[0] != 0;
+    return call(VERB_IFACE_REACHABLE, {m_iface, device_length}, address)
+                   .number[0] != 0;
 }
 
 uint64_t peer::connect(peer &other)
 {
     size_t device_length;
     std::string address = other.iface_address(device_length);
-    result res          = call(VERB_EP_CREATE, {m_iface, device_length},
-                               address);
+    result res = call(VERB_EP_CREATE, {m_iface, device_length}, address);
 
     if (res.status != UCS_OK) {
         abort("cannot connect to " + other.name() + ": " +
@@ -505,8 +508,8 @@ ucs_status_t peer::release(uint64_t rkey)
     return call(VERB_RKEY_RELEASE, {rkey}).status;
 }
 
-ucs_status_t peer::rkey_ptr(uint64_t rkey, uint64_t remote_address,
-                            uint64_t &pointer)
+ucs_status_t
+peer::rkey_ptr(uint64_t rkey, uint64_t remote_address, uint64_t &pointer)
 {
     result res = call(VERB_RKEY_PTR, {rkey, remote_address});
 
@@ -514,12 +517,37 @@ ucs_status_t peer::rkey_ptr(uint64_t rkey, uint64_t remote_address,
     return res.status;
 }
 
+#if UCX_HAS_ROCM_DEVICE_EP
+ucs_status_t peer::device_ep(uint64_t ep, uint64_t &address, uint64_t &tl_id)
+{
+    result res = call(VERB_DEVICE_EP, {ep});
+
+    address = res.number[0];
+    tl_id   = res.number[1];
+    return res.status;
+}
+
+ucs_status_t peer::pack_elem(uint64_t rkey, uint64_t remote_address,
+                             uint64_t &elem, uint64_t &pointer)
+{
+    result res = call(VERB_ELEM_PACK, {rkey});
+
+    elem    = res.number[0];
+    pointer = remote_address + res.number[1];
+    return res.status;
+}
+
+void peer::release_elem(uint64_t elem)
+{
+    EXPECT_UCS_OK(call(VERB_ELEM_RELEASE, {elem}).status);
+}
+#endif
+
 operation peer::start_zcopy(verb_t verb, uint64_t ep, uint64_t rkey,
                             uint64_t remote_address, uint64_t local_address,
                             size_t length)
 {
-    result res   = call(verb, {ep, rkey, remote_address, local_address,
-                               length});
+    result res = call(verb, {ep, rkey, remote_address, local_address, length});
     operation op = {res.status, res.number[0]};
 
     return op;
@@ -617,8 +645,8 @@ completion_state peer::progress_until(uint64_t completion)
      * that did not help */
     uint64_t limit_ms = (uint64_t)(time_limit() * 0.8 * 1e3);
 
-    return to_completion_state(call(VERB_PROGRESS, {m_iface, completion,
-                                                    limit_ms}));
+    return to_completion_state(
+            call(VERB_PROGRESS, {m_iface, completion, limit_ms}));
 }
 
 completion_state peer::look_at(uint64_t completion)
@@ -636,8 +664,7 @@ route peer::connect_lane(peer &other, uint32_t lane)
     res = call(VERB_IFACE_OPEN, {}, "", lane);
     if (res.status == UCS_OK) {
         made.iface = res.number[0];
-        res        = call(VERB_EP_CREATE, {made.iface, device_length}, address,
-                          lane);
+        res = call(VERB_EP_CREATE, {made.iface, device_length}, address, lane);
     }
 
     if (res.status != UCS_OK) {
@@ -655,7 +682,8 @@ uint64_t peer::post_work(const route &way, const std::string &key,
 {
     return post(VERB_WORK_IMPORT, way.lane,
                 {way.iface, way.ep, remote_address, length, seed, position,
-                 rounds, kind}, key);
+                 rounds, kind},
+                key);
 }
 
 work_result peer::to_work_result(const result &res)
@@ -670,17 +698,18 @@ static std::string make_directory()
 {
     const char *parent = getenv("TMPDIR");
     std::string path   = std::string((parent == NULL) ? "/tmp" : parent) +
-                         "/rocm_ipc_XXXXXX";
+                       "/rocm_ipc_XXXXXX";
 
     if (mkdtemp(&path[0]) == NULL) {
         UCS_TEST_ABORT("cannot make directory " << path << ": "
-                       << strerror(errno));
+                                                << strerror(errno));
     }
 
     return path;
 }
 
-static int remove_entry(const char *path, const struct stat*, int, struct FTW*)
+static int
+remove_entry(const char *path, const struct stat *, int, struct FTW *)
 {
     return remove(path);
 }
@@ -749,8 +778,9 @@ uint64_t node::ask(verb_t verb, const std::vector<uint64_t> &numbers,
     result res = m_observer->call(verb, numbers, data, LANE_CONTROL);
 
     if (res.status != UCS_OK) {
-        UCS_TEST_ABORT("the emulator refuses request " << verb << " for '"
-                       << data << "': " << strerror((int)res.number[0]));
+        UCS_TEST_ABORT("the emulator refuses request "
+                       << verb << " for '" << data
+                       << "': " << strerror((int)res.number[0]));
     }
 
     return res.number[0];
@@ -792,8 +822,8 @@ void node::change_setting(const std::string &name, const std::string &value)
     ask(VERB_EMUL_SET, {}, name + '\0' + value);
 }
 
-::testing::AssertionResult node::reaches(emul_count_t what, int64_t value,
-                                         const peer *who)
+::testing::AssertionResult
+node::reaches(emul_count_t what, int64_t value, const peer *who)
 {
     double deadline = now() + time_limit();
     int64_t last;
@@ -812,8 +842,8 @@ void node::change_setting(const std::string &name, const std::string &value)
     return ::testing::AssertionSuccess();
 }
 
-::testing::AssertionResult node::waiting(const std::string &point,
-                                         int64_t value, const peer *who)
+::testing::AssertionResult
+node::waiting(const std::string &point, int64_t value, const peer *who)
 {
     double deadline = now() + time_limit();
     int64_t last;

@@ -51,10 +51,12 @@ struct buffer {
     size_t   length;
     uint64_t seed;   /**< Of the pattern that it was filled with */
 
-    buffer() : address(0), length(0), seed(0) {
+    buffer() : address(0), length(0), seed(0)
+    {
     }
 
-    uint64_t end() const {
+    uint64_t end() const
+    {
         return address + length;
     }
 };
@@ -105,6 +107,7 @@ struct iface_attributes {
     uint64_t get_max_iov;
     uint64_t put_min_zcopy;
     uint64_t get_min_zcopy;
+    double   latency;
 };
 
 /** One process. */
@@ -119,28 +122,34 @@ public:
     /** Kills the process if it still runs. */
     ~peer();
 
-    const std::string &name() const {
+    const std::string &name() const
+    {
         return m_name;
     }
 
-    pid_t pid() const {
+    pid_t pid() const
+    {
         return m_pid;
     }
 
     /** As the process itself sees it. */
-    pid_t own_pid() const {
+    pid_t own_pid() const
+    {
         return m_own_pid;
     }
 
-    bool running() const {
+    bool running() const
+    {
         return m_running;
     }
 
-    int num_devices() const {
+    int num_devices() const
+    {
         return m_num_devices;
     }
 
-    bool emulated() const {
+    bool emulated() const
+    {
         return m_emulated;
     }
 
@@ -151,10 +160,10 @@ public:
      *  @{ */
 
     /** Send a request and do not wait. @return its number, for @ref wait. */
-    uint64_t post(verb_t verb, uint32_t lane = LANE_MAIN,
-                  const std::vector<uint64_t> &numbers =
-                          std::vector<uint64_t>(),
-                  const std::string &data = std::string());
+    uint64_t
+    post(verb_t verb, uint32_t lane = LANE_MAIN,
+         const std::vector<uint64_t> &numbers = std::vector<uint64_t>(),
+         const std::string &data              = std::string());
 
     /** Wait for the reply to a request, at most @ref time_limit. */
     result wait(uint64_t id);
@@ -163,10 +172,10 @@ public:
     bool replied(uint64_t id);
 
     /** @ref post and @ref wait. */
-    result call(verb_t verb, const std::vector<uint64_t> &numbers =
-                        std::vector<uint64_t>(),
-                const std::string &data = std::string(),
-                uint32_t lane = LANE_MAIN);
+    result call(verb_t verb,
+                const std::vector<uint64_t> &numbers = std::vector<uint64_t>(),
+                const std::string &data              = std::string(),
+                uint32_t lane                        = LANE_MAIN);
     /** @} */
 
     /** @name Life of the process
@@ -237,8 +246,19 @@ public:
 
     ucs_status_t unpack(const std::string &key, uint64_t &rkey);
     ucs_status_t release(uint64_t rkey);
-    ucs_status_t rkey_ptr(uint64_t rkey, uint64_t remote_address,
-                          uint64_t &pointer);
+    ucs_status_t
+    rkey_ptr(uint64_t rkey, uint64_t remote_address, uint64_t &pointer);
+#if UCX_HAS_ROCM_DEVICE_EP
+
+    /** What device code sees of an endpoint: where, and its first byte. */
+    ucs_status_t device_ep(uint64_t ep, uint64_t &address, uint64_t &tl_id);
+
+    /** Describe memory to device code; rkey 0 is local memory. @a pointer:
+     *  where device code finds what the owner has at @a remote_address. */
+    ucs_status_t pack_elem(uint64_t rkey, uint64_t remote_address,
+                           uint64_t &elem, uint64_t &pointer);
+    void release_elem(uint64_t elem);
+#endif
 
     operation start_put(uint64_t ep, uint64_t rkey, uint64_t remote_address,
                         uint64_t local_address, size_t length);
@@ -273,14 +293,13 @@ public:
      *  to_work_result, when the reply has come. */
     uint64_t post_work(const route &way, const std::string &key,
                        uint64_t remote_address, size_t length, uint64_t seed,
-                       uint64_t position, uint64_t rounds,
-                       uint64_t kind = 0);
+                       uint64_t position, uint64_t rounds, uint64_t kind = 0);
     static work_result to_work_result(const result &res);
     /** @} */
 
 private:
-    peer(const peer&);
-    peer &operator=(const peer&);
+    peer(const peer &);
+    peer &operator=(const peer &);
 
     void start(const environment_t &environment,
                const std::vector<std::string> &wrapper);
@@ -319,18 +338,20 @@ public:
     ~node();
 
     /** Start a process of the node. The node keeps owning it. */
-    peer &start(const std::string &name,
-                const environment_t &environment = environment_t(),
-                const std::vector<std::string> &wrapper =
-                        std::vector<std::string>());
+    peer &
+    start(const std::string &name,
+          const environment_t &environment        = environment_t(),
+          const std::vector<std::string> &wrapper = std::vector<std::string>());
 
     std::vector<peer*> peers() const;
 
-    bool emulated() const {
+    bool emulated() const
+    {
         return m_observer->emulated();
     }
 
-    int num_devices() const {
+    int num_devices() const
+    {
         return m_observer->num_devices();
     }
 
@@ -348,20 +369,20 @@ public:
     void change_setting(const std::string &name, const std::string &value);
 
     /** Wait until a count has a value. */
-    ::testing::AssertionResult reaches(emul_count_t what, int64_t value,
-                                       const peer *who = NULL);
+    ::testing::AssertionResult
+    reaches(emul_count_t what, int64_t value, const peer *who = NULL);
 
     /** Wait until so many wait at a gate. */
-    ::testing::AssertionResult waiting(const std::string &point, int64_t value,
-                                       const peer *who = NULL);
+    ::testing::AssertionResult
+    waiting(const std::string &point, int64_t value, const peer *who = NULL);
     /** @} */
 
     /** Print what the processes printed. */
     void print_output() const;
 
 private:
-    node(const node&);
-    node &operator=(const node&);
+    node(const node &);
+    node &operator=(const node &);
 
     uint64_t ask(verb_t verb, const std::vector<uint64_t> &numbers,
                  const std::string &data = std::string());

@@ -51,7 +51,7 @@ static void pass_conversation()
     std::lock_guard<std::mutex> guard(conversation);
 }
 
-static void hello(const command&, answer &ans)
+static void hello(const command &, answer &ans)
 {
     ans.head.number[0] = getpid();
     ans.head.number[1] = peer_memory::num_devices();
@@ -91,46 +91,93 @@ static void carry_out(const command &cmd, answer &ans)
     peer_transport &transport = self->transport;
 
     switch (cmd.head.verb) {
-    case VERB_HELLO:             return hello(cmd, ans);
-    case VERB_ALLOC:             return memory.alloc(cmd, ans);
-    case VERB_FREE:              return memory.free(cmd, ans);
-    case VERB_FILL:              return memory.fill(cmd, ans);
-    case VERB_CHECK:             return memory.check(cmd, ans);
-    case VERB_MD_OPEN:           return transport.md_open(cmd, ans);
-    case VERB_MD_QUERY:          return transport.md_query(cmd, ans);
-    case VERB_REG:               return transport.reg(cmd, ans);
-    case VERB_DEREG:             return transport.dereg(cmd, ans);
-    case VERB_PACK:              return transport.pack(cmd, ans);
-    case VERB_IFACE_OPEN:        return transport.iface_open(cmd, ans);
-    case VERB_IFACE_QUERY:       return transport.iface_query(cmd, ans);
-    case VERB_IFACE_ADDRESS:     return transport.iface_address(cmd, ans);
-    case VERB_IFACE_REACHABLE:   return transport.iface_reachable(cmd, ans);
-    case VERB_IFACE_FLUSH:       return transport.iface_flush(cmd, ans);
-    case VERB_EP_CREATE:         return transport.ep_create(cmd, ans);
-    case VERB_EP_DESTROY:        return transport.ep_destroy(cmd, ans);
+    case VERB_HELLO:
+        return hello(cmd, ans);
+    case VERB_ALLOC:
+        return memory.alloc(cmd, ans);
+    case VERB_FREE:
+        return memory.free(cmd, ans);
+    case VERB_FILL:
+        return memory.fill(cmd, ans);
+    case VERB_CHECK:
+        return memory.check(cmd, ans);
+    case VERB_MD_OPEN:
+        return transport.md_open(cmd, ans);
+    case VERB_MD_QUERY:
+        return transport.md_query(cmd, ans);
+    case VERB_REG:
+        return transport.reg(cmd, ans);
+    case VERB_DEREG:
+        return transport.dereg(cmd, ans);
+    case VERB_PACK:
+        return transport.pack(cmd, ans);
+    case VERB_IFACE_OPEN:
+        return transport.iface_open(cmd, ans);
+    case VERB_IFACE_QUERY:
+        return transport.iface_query(cmd, ans);
+    case VERB_IFACE_ADDRESS:
+        return transport.iface_address(cmd, ans);
+    case VERB_IFACE_REACHABLE:
+        return transport.iface_reachable(cmd, ans);
+    case VERB_IFACE_FLUSH:
+        return transport.iface_flush(cmd, ans);
+    case VERB_EP_CREATE:
+        return transport.ep_create(cmd, ans);
+    case VERB_EP_DESTROY:
+        return transport.ep_destroy(cmd, ans);
     case VERB_EP_PUT:
-    case VERB_EP_GET:            return transport.ep_zcopy(cmd, ans);
-    case VERB_EP_FLUSH:          return transport.ep_flush(cmd, ans);
-    case VERB_UNPACK:            return transport.unpack(cmd, ans);
-    case VERB_RKEY_PTR:          return transport.rkey_ptr(cmd, ans);
-    case VERB_RKEY_RELEASE:      return transport.rkey_release(cmd, ans);
-    case VERB_PROGRESS:          return transport.progress(cmd, ans);
-    case VERB_COMPLETION:        return transport.completion_query(cmd, ans);
-    case VERB_CLOSE:             return close_objects(cmd, ans);
-    case VERB_WORK_SHARE:        return transport.work_share(cmd, ans);
-    case VERB_WORK_IMPORT:       return transport.work_import(cmd, ans);
-    case VERB_WORK_PROGRESS:     return transport.work_progress(cmd, ans);
-    case VERB_FORK:              return peer_process::fork(cmd, ans);
-    case VERB_LIMIT_FILES:       return peer_process::limit_files(cmd, ans);
-    case VERB_REFUSE_PIDFD:      return peer_process::refuse_pidfd(cmd, ans);
-    case VERB_EMUL_COUNT:        return peer_emulator::count(cmd, ans);
-    case VERB_EMUL_CALLS:        return peer_emulator::calls(cmd, ans);
-    case VERB_EMUL_FAIL:         return peer_emulator::fail(cmd, ans);
-    case VERB_EMUL_GATE_CLOSE:   return peer_emulator::gate_close(cmd, ans);
-    case VERB_EMUL_GATE_OPEN:    return peer_emulator::gate_open(cmd, ans);
-    case VERB_EMUL_GATE_WAITERS: return peer_emulator::gate_waiters(cmd, ans);
-    case VERB_EMUL_SET:          return peer_emulator::set(cmd, ans);
-    default:                     ans.head.status = UCS_ERR_UNSUPPORTED;
+    case VERB_EP_GET:
+        return transport.ep_zcopy(cmd, ans);
+    case VERB_EP_FLUSH:
+        return transport.ep_flush(cmd, ans);
+    case VERB_UNPACK:
+        return transport.unpack(cmd, ans);
+    case VERB_RKEY_PTR:
+        return transport.rkey_ptr(cmd, ans);
+    case VERB_RKEY_RELEASE:
+        return transport.rkey_release(cmd, ans);
+#if UCX_HAS_ROCM_DEVICE_EP
+    case VERB_DEVICE_EP:
+        return transport.device_ep(cmd, ans);
+    case VERB_ELEM_PACK:
+        return transport.elem_pack(cmd, ans);
+    case VERB_ELEM_RELEASE:
+        return transport.elem_release(cmd, ans);
+#endif
+    case VERB_PROGRESS:
+        return transport.progress(cmd, ans);
+    case VERB_COMPLETION:
+        return transport.completion_query(cmd, ans);
+    case VERB_CLOSE:
+        return close_objects(cmd, ans);
+    case VERB_WORK_SHARE:
+        return transport.work_share(cmd, ans);
+    case VERB_WORK_IMPORT:
+        return transport.work_import(cmd, ans);
+    case VERB_WORK_PROGRESS:
+        return transport.work_progress(cmd, ans);
+    case VERB_FORK:
+        return peer_process::fork(cmd, ans);
+    case VERB_LIMIT_FILES:
+        return peer_process::limit_files(cmd, ans);
+    case VERB_REFUSE_PIDFD:
+        return peer_process::refuse_pidfd(cmd, ans);
+    case VERB_EMUL_COUNT:
+        return peer_emulator::count(cmd, ans);
+    case VERB_EMUL_CALLS:
+        return peer_emulator::calls(cmd, ans);
+    case VERB_EMUL_FAIL:
+        return peer_emulator::fail(cmd, ans);
+    case VERB_EMUL_GATE_CLOSE:
+        return peer_emulator::gate_close(cmd, ans);
+    case VERB_EMUL_GATE_OPEN:
+        return peer_emulator::gate_open(cmd, ans);
+    case VERB_EMUL_GATE_WAITERS:
+        return peer_emulator::gate_waiters(cmd, ans);
+    case VERB_EMUL_SET:
+        return peer_emulator::set(cmd, ans);
+    default:
+        ans.head.status = UCS_ERR_UNSUPPORTED;
     }
 }
 
@@ -170,9 +217,9 @@ static void serve(const command &cmd)
         ans.head.status = UCS_ERR_NO_ELEM;
     }
 
-    ans.head.elapsed_ns =
-            std::chrono::duration_cast<std::chrono::nanoseconds>(
-                    std::chrono::steady_clock::now() - start).count();
+    ans.head.elapsed_ns = std::chrono::duration_cast<std::chrono::nanoseconds>(
+                                  std::chrono::steady_clock::now() - start)
+                                  .count();
     pass_conversation();
     send_answer(ans);
 }
@@ -180,11 +227,13 @@ static void serve(const command &cmd)
 /** A thread that carries out requests in the order in which they came. */
 class lane {
 public:
-    lane() : m_last(false), m_thread(&lane::run, this) {
+    lane() : m_last(false), m_thread(&lane::run, this)
+    {
     }
 
     /** Waits until everything is done. */
-    ~lane() {
+    ~lane()
+    {
         {
             std::lock_guard<std::mutex> guard(m_lock);
             m_last = true;
@@ -194,7 +243,8 @@ public:
         m_thread.join();
     }
 
-    void push(const command &cmd) {
+    void push(const command &cmd)
+    {
         {
             std::lock_guard<std::mutex> guard(m_lock);
             m_queue.push_back(cmd);
@@ -204,7 +254,8 @@ public:
     }
 
 private:
-    bool pop(command &cmd) {
+    bool pop(command &cmd)
+    {
         std::unique_lock<std::mutex> guard(m_lock);
 
         m_changed.wait(guard, [this] { return m_last || !m_queue.empty(); });
@@ -217,7 +268,8 @@ private:
         return true;
     }
 
-    void run() {
+    void run()
+    {
         command cmd;
 
         while (pop(cmd)) {
@@ -255,7 +307,7 @@ static bool receive(command &cmd)
  *  their work. */
 static void serve_all(answer &last)
 {
-    std::map<uint32_t, std::unique_ptr<lane> > lanes;
+    std::map<uint32_t, std::unique_ptr<lane>> lanes;
     command cmd;
 
     while (receive(cmd)) {

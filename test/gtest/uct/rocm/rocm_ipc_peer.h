@@ -44,28 +44,33 @@ struct answer {
 /** The director named an object that does not exist: a fault of the test. */
 class no_such_object : public std::runtime_error {
 public:
-    no_such_object() : std::runtime_error("no such object") {
+    no_such_object() : std::runtime_error("no such object")
+    {
     }
 };
 
 /** Objects of one kind, by identifiers that are never used twice. */
 template<typename T> class object_table {
 public:
-    object_table() : m_last_id(0) {
+    object_table() : m_last_id(0)
+    {
     }
 
-    uint64_t add(const T &object) {
+    uint64_t add(const T &object)
+    {
         std::lock_guard<std::mutex> guard(m_lock);
         m_objects[++m_last_id] = object;
         return m_last_id;
     }
 
-    T get(uint64_t id) {
+    T get(uint64_t id)
+    {
         std::lock_guard<std::mutex> guard(m_lock);
         return find(id)->second;
     }
 
-    T remove(uint64_t id) {
+    T remove(uint64_t id)
+    {
         std::lock_guard<std::mutex> guard(m_lock);
         typename std::map<uint64_t, T>::iterator it = find(id);
         T object                                    = it->second;
@@ -75,7 +80,8 @@ public:
     }
 
     /** Take all objects out of the table. */
-    std::map<uint64_t, T> remove_all() {
+    std::map<uint64_t, T> remove_all()
+    {
         std::lock_guard<std::mutex> guard(m_lock);
         std::map<uint64_t, T> objects;
 
@@ -84,7 +90,8 @@ public:
     }
 
 private:
-    typename std::map<uint64_t, T>::iterator find(uint64_t id) {
+    typename std::map<uint64_t, T>::iterator find(uint64_t id)
+    {
         typename std::map<uint64_t, T>::iterator it = m_objects.find(id);
 
         if (it == m_objects.end()) {
@@ -147,6 +154,11 @@ public:
     void unpack(const command &cmd, answer &ans);
     void rkey_ptr(const command &cmd, answer &ans);
     void rkey_release(const command &cmd, answer &ans);
+#if UCX_HAS_ROCM_DEVICE_EP
+    void device_ep(const command &cmd, answer &ans);
+    void elem_pack(const command &cmd, answer &ans);
+    void elem_release(const command &cmd, answer &ans);
+#endif
     void progress(const command &cmd, answer &ans);
     void completion_query(const command &cmd, answer &ans);
 
@@ -178,8 +190,8 @@ private:
     ucs_status_t share_once(size_t length);
     ucs_status_t import_once(const work &todo);
     ucs_status_t copy_once(const work &todo, const uct_rkey_bundle_t &rkey);
-    ucs_status_t zcopy_once(const work &todo, const uct_rkey_bundle_t &rkey,
-                            bool is_put);
+    ucs_status_t
+    zcopy_once(const work &todo, const uct_rkey_bundle_t &rkey, bool is_put);
     ucs_status_t find_component();
     ucs_status_t open_iface(iface &opened);
     static void close_iface(const iface &closed);
@@ -194,6 +206,9 @@ private:
     object_table<uct_ep_h>     m_eps;
     object_table<uct_rkey_bundle_t> m_rkeys;
     object_table<completion*>  m_completions;
+#if UCX_HAS_ROCM_DEVICE_EP
+    object_table<void*>        m_elems;
+#endif
 };
 
 /** What the operating system does to the peer. */

@@ -31,8 +31,8 @@ int peer_memory::num_devices()
     return (hipGetDeviceCount(&count) == hipSuccess) ? count : 0;
 }
 
-static ucs_status_t alloc_block(size_t length, ucs_memory_type_t type,
-                                int device, void **address_p)
+static ucs_status_t
+alloc_block(size_t length, ucs_memory_type_t type, int device, void **address_p)
 {
     hipError_t error;
 
@@ -88,8 +88,8 @@ void peer_memory::free(const command &cmd, answer &ans)
 
     {
         std::lock_guard<std::mutex> guard(m_lock);
-        std::map<uint64_t, block>::iterator it =
-                m_blocks.find(cmd.head.number[0]);
+        std::map<uint64_t, block>::iterator it = m_blocks.find(
+                cmd.head.number[0]);
 
         if (it == m_blocks.end()) {
             throw no_such_object();
@@ -158,8 +158,8 @@ void peer_memory::fill(const command &cmd, answer &ans)
     }
 
     if (needs_runtime(cmd)) {
-        ans.head.status = to_status(hipMemcpy(address, &bytes[0], length,
-                                              hipMemcpyHostToDevice));
+        ans.head.status = to_status(
+                hipMemcpy(address, &bytes[0], length, hipMemcpyHostToDevice));
         return;
     }
 
@@ -176,8 +176,8 @@ void peer_memory::check(const command &cmd, answer &ans)
     size_t i;
 
     if (needs_runtime(cmd)) {
-        ans.head.status = to_status(hipMemcpy(&bytes[0], address, length,
-                                              hipMemcpyDeviceToHost));
+        ans.head.status = to_status(
+                hipMemcpy(&bytes[0], address, length, hipMemcpyDeviceToHost));
         if (ans.head.status != UCS_OK) {
             return;
         }

@@ -75,8 +75,7 @@ void peer_process::limit_files(const command &cmd, answer &ans)
         }
 
         for (rlim_t left = cmd.head.number[0], number = fd;; ++number) {
-            if ((number == (rlim_t)fd) ||
-                (fcntl((int)number, F_GETFD) == -1)) {
+            if ((number == (rlim_t)fd) || (fcntl((int)number, F_GETFD) == -1)) {
                 if (left-- == 0) {
                     limit.rlim_cur = number;
                     break;
@@ -91,7 +90,7 @@ void peer_process::limit_files(const command &cmd, answer &ans)
     }
 }
 
-void peer_process::refuse_pidfd(const command&, answer &ans)
+void peer_process::refuse_pidfd(const command &, answer &ans)
 {
     struct sock_filter filter[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),

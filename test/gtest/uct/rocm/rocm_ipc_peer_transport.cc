@@ -23,7 +23,8 @@ static const char component_name[] = "rocm_ipc";
  */
 class guarded_bytes {
 public:
-    guarded_bytes(size_t length, int first_value) {
+    guarded_bytes(size_t length, int first_value)
+    {
         size_t page = sysconf(_SC_PAGESIZE);
 
         m_mapped = ((length + page - 1) / page) * page;
@@ -39,17 +40,19 @@ public:
         memset(m_bytes, first_value, length);
     }
 
-    ~guarded_bytes() {
+    ~guarded_bytes()
+    {
         munmap(m_map, m_mapped);
     }
 
-    char *get() const {
+    char *get() const
+    {
         return m_bytes;
     }
 
 private:
-    guarded_bytes(const guarded_bytes&);
-    guarded_bytes &operator=(const guarded_bytes&);
+    guarded_bytes(const guarded_bytes &);
+    guarded_bytes &operator=(const guarded_bytes &);
 
     void   *m_map;
     size_t m_mapped;
@@ -84,7 +87,7 @@ ucs_status_t peer_transport::find_component()
     return (m_component == NULL) ? UCS_ERR_NO_DEVICE : UCS_OK;
 }
 
-void peer_transport::md_open(const command&, answer &ans)
+void peer_transport::md_open(const command &, answer &ans)
 {
     uct_component_attr_t attr;
     uct_md_config_t *config;
@@ -111,7 +114,7 @@ void peer_transport::md_open(const command&, answer &ans)
     uct_config_release(config);
 }
 
-void peer_transport::md_query(const command&, answer &ans)
+void peer_transport::md_query(const command &, answer &ans)
 {
     uct_md_attr_t attr;
 
@@ -172,8 +175,8 @@ ucs_status_t peer_transport::open_iface(iface &opened)
         return status;
     }
 
-    params.field_mask           = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
-                                  UCT_IFACE_PARAM_FIELD_DEVICE;
+    params.field_mask = UCT_IFACE_PARAM_FIELD_OPEN_MODE |
+                        UCT_IFACE_PARAM_FIELD_DEVICE;
     params.open_mode            = UCT_IFACE_OPEN_MODE_DEVICE;
     params.mode.device.tl_name  = component_name;
     params.mode.device.dev_name = component_name;
@@ -184,7 +187,7 @@ ucs_status_t peer_transport::open_iface(iface &opened)
     return status;
 }
 
-void peer_transport::iface_open(const command&, answer &ans)
+void peer_transport::iface_open(const command &, answer &ans)
 {
     iface opened;
 
@@ -233,6 +236,7 @@ void peer_transport::iface_query(const command &cmd, answer &ans)
     ans.head.number[4] = attr.cap.get.max_iov;
     ans.head.number[5] = attr.cap.put.min_zcopy;
     ans.head.number[6] = attr.cap.get.min_zcopy;
+    ans.head.number[7] = (uint64_t)((attr.latency.c * 1e12) + 0.5);
 }
 
 void peer_transport::iface_address(const command &cmd, answer &ans)
@@ -255,11 +259,11 @@ void peer_transport::iface_address(const command &cmd, answer &ans)
         return;
     }
 
-    ans.head.status = uct_iface_get_address(
-            tl_iface, (uct_iface_addr_t*)iface_addr.get());
+    ans.head.status    = uct_iface_get_address(tl_iface, (uct_iface_addr_t *)
+                                                                 iface_addr.get());
     ans.head.number[0] = attr.device_addr_len;
     ans.data           = std::string(dev_addr.get(), attr.device_addr_len) +
-                         std::string(iface_addr.get(), attr.iface_addr_len);
+               std::string(iface_addr.get(), attr.iface_addr_len);
 }
 
 void peer_transport::iface_reachable(const command &cmd, answer &ans)
@@ -278,13 +282,12 @@ void peer_transport::ep_create(const command &cmd, answer &ans)
     uct_ep_params_t params = {};
     uct_ep_h ep;
 
-    params.field_mask = UCT_EP_PARAM_FIELD_IFACE |
-                        UCT_EP_PARAM_FIELD_DEV_ADDR |
+    params.field_mask = UCT_EP_PARAM_FIELD_IFACE | UCT_EP_PARAM_FIELD_DEV_ADDR |
                         UCT_EP_PARAM_FIELD_IFACE_ADDR;
     params.iface      = m_ifaces.get(cmd.head.number[0]).iface;
-    params.dev_addr   = (const uct_device_addr_t*)dev_addr;
-    params.iface_addr = (const uct_iface_addr_t*)(dev_addr +
-                                                  cmd.head.number[1]);
+    params.dev_addr   = (const uct_device_addr_t *)dev_addr;
+    params.iface_addr = (const uct_iface_addr_t *)(dev_addr +
+                                                   cmd.head.number[1]);
 
     ans.head.status = uct_ep_create(&params, &ep);
     if (ans.head.status == UCS_OK) {
@@ -292,7 +295,7 @@ void peer_transport::ep_create(const command &cmd, answer &ans)
     }
 }
 
-void peer_transport::ep_destroy(const command &cmd, answer&)
+void peer_transport::ep_destroy(const command &cmd, answer &)
 {
     uct_ep_destroy(m_eps.remove(cmd.head.number[0]));
 }

@@ -21,21 +21,25 @@ namespace rocm_ipc {
 /** Device memory for as long as the object lives. */
 class device_memory {
 public:
-    explicit device_memory(size_t length) : m_address(NULL), m_length(length) {
+    explicit device_memory(size_t length) : m_address(NULL), m_length(length)
+    {
         if (hipMalloc(&m_address, length) != hipSuccess) {
             throw std::bad_alloc();
         }
     }
 
-    ~device_memory() {
+    ~device_memory()
+    {
         hipFree(m_address);
     }
 
-    void *get() const {
+    void *get() const
+    {
         return m_address;
     }
 
-    void fill(uint64_t seed, uint64_t position) {
+    void fill(uint64_t seed, uint64_t position)
+    {
         std::vector<uint8_t> bytes(m_length);
 
         for (size_t i = 0; i < m_length; ++i) {
@@ -44,7 +48,8 @@ public:
         hipMemcpy(m_address, &bytes[0], m_length, hipMemcpyHostToDevice);
     }
 
-    bool holds(uint64_t seed, uint64_t position) const {
+    bool holds(uint64_t seed, uint64_t position) const
+    {
         std::vector<uint8_t> bytes(m_length);
 
         hipMemcpy(&bytes[0], m_address, m_length, hipMemcpyDeviceToHost);
@@ -57,8 +62,8 @@ public:
     }
 
 private:
-    device_memory(const device_memory&);
-    device_memory &operator=(const device_memory&);
+    device_memory(const device_memory &);
+    device_memory &operator=(const device_memory &);
 
     void   *m_address;
     size_t m_length;
@@ -110,9 +115,9 @@ void peer_transport::work_share(const command &cmd, answer &ans)
     }
 }
 
-ucs_status_t
-peer_transport::zcopy_once(const work &todo, const uct_rkey_bundle_t &rkey,
-                           bool is_put)
+ucs_status_t peer_transport::zcopy_once(const work &todo,
+                                        const uct_rkey_bundle_t &rkey,
+                                        bool is_put)
 {
     const std::chrono::seconds hang(20);
     std::chrono::steady_clock::time_point deadline =
@@ -125,12 +130,10 @@ peer_transport::zcopy_once(const work &todo, const uct_rkey_bundle_t &rkey,
     iov.length = todo.length;
     iov.memh   = UCT_MEM_HANDLE_NULL;
     iov.count  = 1;
-    status     = is_put ? uct_ep_put_zcopy(todo.ep, &iov, 1,
-                                           todo.remote_address, rkey.rkey,
-                                           &comp->super) :
-                          uct_ep_get_zcopy(todo.ep, &iov, 1,
-                                           todo.remote_address, rkey.rkey,
-                                           &comp->super);
+    status = is_put ? uct_ep_put_zcopy(todo.ep, &iov, 1, todo.remote_address,
+                                       rkey.rkey, &comp->super) :
+                      uct_ep_get_zcopy(todo.ep, &iov, 1, todo.remote_address,
+                                       rkey.rkey, &comp->super);
     if (status == UCS_INPROGRESS) {
         while (comp->calls.load() == 0) {
             if (uct_worker_progress(todo.on.worker) == 0) {
@@ -148,8 +151,8 @@ peer_transport::zcopy_once(const work &todo, const uct_rkey_bundle_t &rkey,
     return status;
 }
 
-ucs_status_t peer_transport::copy_once(const work &todo,
-                                       const uct_rkey_bundle_t &rkey)
+ucs_status_t
+peer_transport::copy_once(const work &todo, const uct_rkey_bundle_t &rkey)
 {
     const uint64_t untouched = ~todo.seed;
     ucs_status_t status;
@@ -166,7 +169,8 @@ ucs_status_t peer_transport::copy_once(const work &todo,
     status = zcopy_once(todo, rkey, false);
     if (status == UCS_OK) {
         return todo.local->holds(todo.seed, todo.position) ?
-                       UCS_OK : UCS_ERR_INVALID_PARAM;
+                       UCS_OK :
+                       UCS_ERR_INVALID_PARAM;
     } else if (status == UCS_ERR_TIMED_OUT) {
         return status;
     }
@@ -238,7 +242,7 @@ void peer_transport::work_import(const command &cmd, answer &ans)
     }
 }
 
-void peer_transport::work_progress(const command &cmd, answer&)
+void peer_transport::work_progress(const command &cmd, answer &)
 {
     uct_worker_h worker = m_ifaces.get(cmd.head.number[0]).worker;
 

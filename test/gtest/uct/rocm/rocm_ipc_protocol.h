@@ -30,7 +30,7 @@ namespace rocm_ipc {
 const int peer_socket_fd = 3;
 
 /** Most bytes of data in one message. */
-const size_t max_data = 8192;
+const size_t max_data = 4096;
 
 /** Numbers in one message. */
 const unsigned max_numbers = 8;
@@ -75,7 +75,7 @@ enum verb_t {
     /** -> iface */
     VERB_IFACE_OPEN,
     /** iface -> flags, put.max_zcopy, put.max_iov, get.max_zcopy, get.max_iov,
-     *  put.min_zcopy, get.min_zcopy */
+     *  put.min_zcopy, get.min_zcopy, latency in picoseconds */
     VERB_IFACE_QUERY,
     /** iface -> length of the device address; data: it and the interface
      *  address behind it */
@@ -104,6 +104,16 @@ enum verb_t {
     VERB_RKEY_PTR,
     /** rkey -> */
     VERB_RKEY_RELEASE,
+
+#if UCX_HAS_ROCM_DEVICE_EP
+    /** ep -> address of what device code sees of it, its first byte */
+    VERB_DEVICE_EP,
+    /** rkey, or 0 for local memory -> element, distance from the owner's
+     *  addresses to those of the mapping */
+    VERB_ELEM_PACK,
+    /** element -> */
+    VERB_ELEM_RELEASE,
+#endif
 
     /** iface, completion, time limit in ms -> as VERB_COMPLETION; progresses
      *  until the completion was called: UCS_OK, or UCS_ERR_TIMED_OUT. Without

@@ -128,9 +128,9 @@ uint64_t test_rocm_ipc::import(peer &importer, const shared &remote)
     return rkey;
 }
 
-ucs_status_t test_rocm_ipc::get_part(peer &importer, uint64_t ep,
-                                     uint64_t rkey, const shared &remote,
-                                     size_t offset, size_t length)
+ucs_status_t test_rocm_ipc::get_part(peer &importer, uint64_t ep, uint64_t rkey,
+                                     const shared &remote, size_t offset,
+                                     size_t length)
 {
     buffer local = importer.alloc(length);
     ucs_status_t status;
@@ -139,8 +139,8 @@ ucs_status_t test_rocm_ipc::get_part(peer &importer, uint64_t ep,
     status = importer.get(ep, rkey, remote.mem.address + offset, local.address,
                           length);
     if (status == UCS_OK) {
-        EXPECT_TRUE(importer.holds(local.address, length, remote.mem.seed,
-                                   offset));
+        EXPECT_TRUE(
+                importer.holds(local.address, length, remote.mem.seed, offset));
     } else {
         EXPECT_TRUE(importer.holds(local));
     }
@@ -187,8 +187,8 @@ void test_rocm_ipc::expect_useless(peer &importer, uint64_t ep,
 
     local = importer.alloc(length);
     importer.fill(local);
-    EXPECT_TRUE(UCS_STATUS_IS_ERR(importer.get(ep, rkey, remote_address,
-                                               local.address, length)));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(
+            importer.get(ep, rkey, remote_address, local.address, length)));
     EXPECT_TRUE(importer.holds(local));
     EXPECT_UCS_OK(importer.release(rkey));
     importer.free(local);
@@ -201,7 +201,7 @@ void test_rocm_ipc::cleanup()
             if (!HasFailure()) {
                 end_tidily();
             }
-        } catch (const ucs::test_abort_exception&) {
+        } catch (const ucs::test_abort_exception &) {
             /* gtest knows of it already */
         }
 

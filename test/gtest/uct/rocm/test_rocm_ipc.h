@@ -94,10 +94,10 @@ protected:
     ::testing::AssertionResult noticed(const peer &importer);
 
     /** Start a process and open the transport in it. */
-    peer &start(const std::string &name,
-                const environment_t &environment = environment_t(),
-                const std::vector<std::string> &wrapper =
-                        std::vector<std::string>());
+    peer &
+    start(const std::string &name,
+          const environment_t &environment        = environment_t(),
+          const std::vector<std::string> &wrapper = std::vector<std::string>());
 
     /** The test provokes warnings or errors in the log. */
     void expect_log_messages();
@@ -116,8 +116,8 @@ protected:
      *  well, the data must be the pattern that the owner has filled in. */
     ucs_status_t get_part(peer &importer, uint64_t ep, uint64_t rkey,
                           const shared &remote, size_t offset, size_t length);
-    ucs_status_t get(peer &importer, uint64_t ep, uint64_t rkey,
-                     const shared &remote);
+    ucs_status_t
+    get(peer &importer, uint64_t ep, uint64_t rkey, const shared &remote);
 
     /** Put a new pattern into all of the remote memory and return how that
      *  ended; if it is well, the owner must find it. */

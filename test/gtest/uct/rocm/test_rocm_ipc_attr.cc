@@ -3,17 +3,17 @@
  * See file LICENSE for terms.
  */
 
+#include "rocm_ipc_compat.h"
 #include "test_rocm_ipc.h"
 
 #include <string.h>
 
-/* What the component of UCX 1.13.1 offers is still there. */
-class test_rocm_ipc_attr : public test_rocm_ipc {
-};
+/* What the component of stock UCX offers is still there. */
+class test_rocm_ipc_attr : public test_rocm_ipc {};
 
 UCS_TEST_P(test_rocm_ipc_attr, memory_domain)
 {
-    const uint64_t stock_flags = UCT_MD_FLAG_REG | UCT_MD_FLAG_NEED_RKEY;
+    const uint64_t stock_flags = rocm_ipc::stock_md_flags;
     const uint64_t rocm        = UCS_BIT(UCS_MEMORY_TYPE_ROCM);
     rocm_ipc::md_attributes attr = start("owner").query_md();
 
@@ -25,19 +25,29 @@ UCS_TEST_P(test_rocm_ipc_attr, memory_domain)
 
 UCS_TEST_P(test_rocm_ipc_attr, interface)
 {
-    const uint64_t stock_flags = UCT_IFACE_FLAG_GET_ZCOPY |
-                                 UCT_IFACE_FLAG_PUT_ZCOPY |
-                                 UCT_IFACE_FLAG_PENDING |
-                                 UCT_IFACE_FLAG_CONNECT_TO_IFACE;
+    const uint64_t stock_flags = rocm_ipc::stock_iface_flags;
     rocm_ipc::iface_attributes attr = start("owner").query_iface();
 
     EXPECT_EQ(stock_flags, attr.flags & stock_flags);
     EXPECT_EQ(SIZE_MAX, attr.put_max_zcopy);
     EXPECT_EQ(SIZE_MAX, attr.get_max_zcopy);
-    EXPECT_EQ(0u, attr.put_min_zcopy);
-    EXPECT_EQ(0u, attr.get_min_zcopy);
+    EXPECT_EQ(rocm_ipc::stock_min_zcopy, attr.put_min_zcopy);
+    EXPECT_EQ(rocm_ipc::stock_min_zcopy, attr.get_min_zcopy);
+    EXPECT_DOUBLE_EQ(rocm_ipc::stock_latency, attr.latency);
     EXPECT_LE(1u, attr.put_max_iov);
     EXPECT_LE(1u, attr.get_max_iov);
+}
+
+UCS_TEST_P(test_rocm_ipc_attr, interface_as_configured)
+{
+    set("UCX_ROCM_IPC_MIN_ZCOPY", "4k");
+    set("UCX_ROCM_IPC_LAT", "2us");
+
+    rocm_ipc::iface_attributes attr = start("owner").query_iface();
+
+    EXPECT_EQ(4 * UCS_KBYTE, attr.put_min_zcopy);
+    EXPECT_EQ(4 * UCS_KBYTE, attr.get_min_zcopy);
+    EXPECT_DOUBLE_EQ(2e-6, attr.latency);
 }
 
 /* A stock peer reads our address and we read its. */

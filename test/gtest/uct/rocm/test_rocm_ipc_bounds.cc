@@ -20,7 +20,8 @@ protected:
         id_list     rkeys;
     };
 
-    scene set_scene(size_t num, const environment_t &importer_environment) {
+    scene set_scene(size_t num, const environment_t &importer_environment)
+    {
         scene made;
 
         made.owner    = &start("owner");
@@ -33,27 +34,33 @@ protected:
         return made;
     }
 
-    static environment_t max_regions(const std::string &num) {
+    static environment_t max_regions(const std::string &num)
+    {
         return {{"UCX_ROCM_IPC_CACHE_MAX_REGIONS", num}};
     }
 
-    ucs_status_t get_one(scene &s, size_t i) {
+    ucs_status_t get_one(scene &s, size_t i)
+    {
         return get(*s.importer, s.ep, s.rkeys[i], s.remotes[i]);
     }
 
-    int64_t num_attaches(const scene &s) {
+    int64_t num_attaches(const scene &s)
+    {
         return the_node().calls("hsa_amd_ipc_memory_attach", s.importer);
     }
 
-    int64_t num_mapped(const scene &s) {
+    int64_t num_mapped(const scene &s)
+    {
         return the_node().count(EMUL_COUNT_ATTACHES, s.importer);
     }
 
-    void expect_output(const peer &who, const std::string &text) {
+    void expect_output(const peer &who, const std::string &text)
+    {
         EXPECT_NE(std::string::npos, who.output().find(text)) << text;
     }
 
-    static int num_in_output(const peer &who, const std::string &text) {
+    static int num_in_output(const peer &who, const std::string &text)
+    {
         std::string output = who.output();
         int count          = 0;
         size_t at          = 0;
@@ -207,7 +214,8 @@ UCS_TEST_P(test_rocm_ipc_bounds, eviction_in_a_loop_piles_up_nothing)
             EXPECT_LE(the_node().count(EMUL_COUNT_HANDLERS, s.importer),
                       (int64_t)num);
             EXPECT_LE(the_node().count(EMUL_COUNT_IPC_SIGNAL_ATTACHES,
-                                       s.importer), (int64_t)num);
+                                       s.importer),
+                      (int64_t)num);
         }
     }
 
@@ -249,8 +257,8 @@ UCS_TEST_P(test_rocm_ipc_bounds, out_of_mappings_in_use)
     uint64_t pointer;
 
     for (size_t i = 0; i < 3; ++i) {
-        ASSERT_UCS_OK(s.importer->rkey_ptr(
-                s.rkeys[i], s.remotes[i].mem.address, pointer));
+        ASSERT_UCS_OK(s.importer->rkey_ptr(s.rkeys[i], s.remotes[i].mem.address,
+                                           pointer));
     }
 
     EXPECT_EQ(UCS_ERR_NO_MEMORY, get_one(s, 3));
@@ -325,8 +333,8 @@ UCS_TEST_P(test_rocm_ipc_bounds, exporter_out_of_signals_shares_without)
 
     for (size_t i = 0; i < num; ++i) {
         EXPECT_UCS_OK(get_one(s, i));
-        EXPECT_UCS_OK(put(*s.owner, *s.importer, s.ep, s.rkeys[i],
-                          s.remotes[i]));
+        EXPECT_UCS_OK(
+                put(*s.owner, *s.importer, s.ep, s.rkeys[i], s.remotes[i]));
     }
     EXPECT_EQ((int64_t)num, num_attaches(s));
 
@@ -339,8 +347,8 @@ UCS_TEST_P(test_rocm_ipc_bounds, exporter_out_of_signals_shares_without)
                                       rocm_ipc::LANE_LAST + i,
                                       {s.remotes[i].mem.address}));
     }
-    EXPECT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED,
-                                   num - num_signals, s.owner));
+    EXPECT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, num - num_signals,
+                                   s.owner));
     s.importer->close_transport();
     for (size_t i = 0; i < freed.size(); ++i) {
         EXPECT_UCS_OK(s.owner->wait(freed[i]).status);

@@ -10,7 +10,8 @@
 /* Copies: what is in flight keeps its mapping, and no longer. */
 class test_rocm_ipc_copy : public test_rocm_ipc {
 protected:
-    void expect_still_mapped(peer &owner, peer &importer, uint64_t freed) {
+    void expect_still_mapped(peer &owner, peer &importer, uint64_t freed)
+    {
         EXPECT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, 1, &owner));
         EXPECT_EQ(1, the_node().count(EMUL_COUNT_ATTACHES, &importer));
         EXPECT_FALSE(owner.replied(freed));
@@ -47,8 +48,7 @@ UCS_TEST_P(test_rocm_ipc_copy, put_writes_no_more_than_told)
     buffer local   = importer.alloc(length);
 
     importer.fill(local);
-    ASSERT_UCS_OK(importer.put(ep, rkey, base + offset, local.address,
-                               length));
+    ASSERT_UCS_OK(importer.put(ep, rkey, base + offset, local.address, length));
     EXPECT_TRUE(owner.holds(base, offset, remote.mem.seed));
     EXPECT_TRUE(owner.holds(base + offset, length, local.seed));
     EXPECT_TRUE(owner.holds(base + offset + length,
@@ -65,10 +65,12 @@ UCS_TEST_P(test_rocm_ipc_copy, zero_length_does_nothing)
     uint64_t rkey  = import(importer, remote);
     buffer local   = importer.alloc(default_length);
 
-    EXPECT_UCS_OK(importer.start_get(ep, rkey, remote.mem.address,
-                                     local.address, 0).status);
-    EXPECT_UCS_OK(importer.start_put(ep, rkey, remote.mem.address,
-                                     local.address, 0).status);
+    EXPECT_UCS_OK(
+            importer.start_get(ep, rkey, remote.mem.address, local.address, 0)
+                    .status);
+    EXPECT_UCS_OK(
+            importer.start_put(ep, rkey, remote.mem.address, local.address, 0)
+                    .status);
     EXPECT_UCS_OK(importer.flush_ep(ep));
     if (emulated()) {
         EXPECT_EQ(0, the_node().calls("hsa_amd_ipc_memory_attach", &importer));
@@ -166,8 +168,7 @@ UCS_TEST_P(test_rocm_ipc_copy, get_in_flight_outlives_free)
 
     the_node().open_gate(&importer, "copy");
     EXPECT_UCS_OK(importer.finish(op));
-    EXPECT_TRUE(importer.holds(local.address, default_length,
-                               remote.mem.seed));
+    EXPECT_TRUE(importer.holds(local.address, default_length, remote.mem.seed));
     EXPECT_UCS_OK(owner.wait(freed).status);
     EXPECT_EQ(0, the_node().count(EMUL_COUNT_ATTACHES, &importer));
 }
@@ -198,6 +199,44 @@ UCS_TEST_P(test_rocm_ipc_copy, put_in_flight_outlives_free)
     EXPECT_UCS_OK(importer.finish(op));
     EXPECT_UCS_OK(owner.wait(freed).status);
     EXPECT_EQ(0, the_node().count(EMUL_COUNT_ATTACHES, &importer));
+}
+
+/* One copy more in flight than the user allows is an error of that copy. */
+UCS_TEST_P(test_rocm_ipc_copy, copies_in_flight_are_bounded)
+{
+    const size_t allowed = 16;
+    const size_t part    = UCS_KBYTE;
+    std::vector<operation> ops;
+
+    set("UCX_ROCM_IPC_SIGPOOL_MAX_ELEMS", "16");
+    need_emulator();
+    expect_log_messages();
+
+    peer &owner    = start("owner");
+    peer &importer = start("importer");
+    uint64_t ep    = importer.connect(owner);
+    shared remote  = share(owner);
+    uint64_t rkey  = import(importer, remote);
+    buffer local   = importer.alloc(default_length);
+
+    importer.fill(local);
+    the_node().close_gate(&importer, "copy");
+    for (size_t i = 0; i < allowed; ++i) {
+        ops.push_back(importer.start_get(ep, rkey, remote.mem.address,
+                                         local.address + (i * part), part));
+        ASSERT_EQ(UCS_INPROGRESS, ops.back().status);
+    }
+    EXPECT_EQ(UCS_ERR_NO_MEMORY,
+              importer.start_get(ep, rkey, remote.mem.address, local.address,
+                                 part)
+                      .status);
+
+    the_node().open_gate(&importer, "copy");
+    for (size_t i = 0; i < ops.size(); ++i) {
+        EXPECT_UCS_OK(importer.finish(ops[i]));
+    }
+    EXPECT_UCS_OK(get(importer, ep, rkey, remote));
+    owner.free(remote.mem);
 }
 
 /* The mapping goes with the last of several copies, and not before. */
@@ -234,8 +273,7 @@ UCS_TEST_P(test_rocm_ipc_copy, last_copy_in_flight_drops_mapping)
     for (size_t i = 0; i < ops.size(); ++i) {
         EXPECT_UCS_OK(importer.finish(ops[i]));
     }
-    EXPECT_TRUE(importer.holds(local.address, default_length,
-                               remote.mem.seed));
+    EXPECT_TRUE(importer.holds(local.address, default_length, remote.mem.seed));
     EXPECT_UCS_OK(owner.wait(freed).status);
     EXPECT_EQ(1, the_node().calls("hsa_amd_ipc_memory_detach", &importer));
 }
@@ -243,17 +281,19 @@ UCS_TEST_P(test_rocm_ipc_copy, last_copy_in_flight_drops_mapping)
 /* One mapping per copy. */
 class test_rocm_ipc_cache_off : public test_rocm_ipc_copy {
 protected:
-    peer &start_importer() {
+    peer &start_importer()
+    {
         return start("importer", {{"UCX_ROCM_IPC_CACHE_IPC_HANDLES", "n"}});
     }
 
     /** Each mapping was dropped, and once only (report 7). */
-    void expect_balance(const peer &importer, int64_t num_copies) {
+    void expect_balance(const peer &importer, int64_t num_copies)
+    {
         if (emulated()) {
-            EXPECT_EQ(num_copies, the_node().calls("hsa_amd_ipc_memory_attach",
-                                                   &importer));
-            EXPECT_EQ(num_copies, the_node().calls("hsa_amd_ipc_memory_detach",
-                                                   &importer));
+            EXPECT_EQ(num_copies,
+                      the_node().calls("hsa_amd_ipc_memory_attach", &importer));
+            EXPECT_EQ(num_copies,
+                      the_node().calls("hsa_amd_ipc_memory_detach", &importer));
             EXPECT_EQ(0, the_node().count(EMUL_COUNT_ATTACHES));
         }
     }
@@ -332,8 +372,7 @@ UCS_TEST_P(test_rocm_ipc_cache_off, copy_in_flight_outlives_free)
 
     the_node().open_gate(&importer, "copy");
     EXPECT_UCS_OK(importer.finish(op));
-    EXPECT_TRUE(importer.holds(local.address, default_length,
-                               remote.mem.seed));
+    EXPECT_TRUE(importer.holds(local.address, default_length, remote.mem.seed));
     EXPECT_UCS_OK(owner.wait(freed).status);
     expect_balance(importer, 1);
 }

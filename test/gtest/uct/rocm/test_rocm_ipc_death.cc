@@ -22,7 +22,8 @@ protected:
         shared   remote;
     };
 
-    scene set_scene() {
+    scene set_scene()
+    {
         scene made;
 
         expect_log_messages();
@@ -35,7 +36,8 @@ protected:
     }
 
     /** Kill the owner and measure until a count is 0. */
-    void kill_and_expect_gone(peer &owner, peer &importer) {
+    void kill_and_expect_gone(peer &owner, peer &importer)
+    {
         ucs_time_t killed;
         double seconds;
 
@@ -50,13 +52,14 @@ protected:
         UCS_TEST_MESSAGE << "all was gone after " << (seconds * 1e3) << " ms";
     }
 
-    void expect_errors(scene &s) {
+    void expect_errors(scene &s)
+    {
         uint64_t rkey, pointer;
 
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(get(*s.importer, s.ep, s.rkey,
-                                          s.remote)));
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(s.importer->rkey_ptr(
-                s.rkey, s.remote.mem.address, pointer)));
+        EXPECT_TRUE(
+                UCS_STATUS_IS_ERR(get(*s.importer, s.ep, s.rkey, s.remote)));
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(
+                s.importer->rkey_ptr(s.rkey, s.remote.mem.address, pointer)));
         rkey = import(*s.importer, s.remote);
         EXPECT_TRUE(UCS_STATUS_IS_ERR(get(*s.importer, s.ep, rkey, s.remote)));
     }
@@ -215,14 +218,14 @@ UCS_TEST_P(test_rocm_ipc_death, out_of_files)
         ucs_status_t status;
 
         expect_log_messages();
-        ASSERT_UCS_OK(importer.call(rocm_ipc::VERB_LIMIT_FILES,
-                                    {num_files}).status);
+        ASSERT_UCS_OK(
+                importer.call(rocm_ipc::VERB_LIMIT_FILES, {num_files}).status);
         status = importer.get(ep, rkey, remote.mem.address, local.address,
                               local.length);
-        ASSERT_UCS_OK(importer.call(rocm_ipc::VERB_LIMIT_FILES,
-                                    {UINT64_MAX}).status);
-        UCS_TEST_MESSAGE << "room for " << num_files << " files: "
-                         << ucs_status_string(status);
+        ASSERT_UCS_OK(
+                importer.call(rocm_ipc::VERB_LIMIT_FILES, {UINT64_MAX}).status);
+        UCS_TEST_MESSAGE << "room for " << num_files
+                         << " files: " << ucs_status_string(status);
 
         if (status == UCS_OK) {
             EXPECT_TRUE(importer.holds(local.address, local.length,

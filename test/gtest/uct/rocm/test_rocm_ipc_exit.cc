@@ -17,7 +17,8 @@ protected:
         shared   remote;
     };
 
-    scene set_scene() {
+    scene set_scene()
+    {
         scene made;
 
         made.owner    = &start("owner");
@@ -29,7 +30,8 @@ protected:
         return made;
     }
 
-    static void close_all(peer &who) {
+    static void close_all(peer &who)
+    {
         who.close_transport();
         who.free_all();
         who.close_md();
@@ -37,11 +39,12 @@ protected:
 
     /** The owner is gone. The importer lives on: the memory that went with the
      *  owner may be an error, but nothing else is. */
-    void expect_importer_lives_on(scene &s) {
-        peer &another     = start("another_owner");
-        shared remote     = share(another);
-        uint64_t ep       = s.importer->connect(another);
-        uint64_t rkey     = import(*s.importer, remote);
+    void expect_importer_lives_on(scene &s)
+    {
+        peer &another = start("another_owner");
+        shared remote = share(another);
+        uint64_t ep   = s.importer->connect(another);
+        uint64_t rkey = import(*s.importer, remote);
         ucs_status_t status;
 
         status = get(*s.importer, s.ep, s.rkey, s.remote);
@@ -55,7 +58,8 @@ protected:
     }
 
     /** What the owner left behind goes with the last importer. */
-    void expect_memory_returned() {
+    void expect_memory_returned()
+    {
         if (emulated()) {
             EXPECT_TRUE(the_node().reaches(EMUL_COUNT_BYTES_CHARGED, 0));
         }
@@ -175,8 +179,7 @@ UCS_TEST_P(test_rocm_ipc_exit, importer_killed_while_owner_frees)
 
     the_node().close_gate(s.importer, "hsa_amd_ipc_memory_detach");
     freed = s.owner->post_free(s.remote.mem);
-    ASSERT_TRUE(the_node().waiting("hsa_amd_ipc_memory_detach", 1,
-                                   s.importer));
+    ASSERT_TRUE(the_node().waiting("hsa_amd_ipc_memory_detach", 1, s.importer));
     ASSERT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, 1, s.owner));
     EXPECT_FALSE(s.owner->replied(freed));
     s.importer->kill();
@@ -194,8 +197,10 @@ UCS_TEST_P(test_rocm_ipc_exit, importer_killed_in_the_middle_of_a_copy)
 
     the_node().close_gate(s.importer, "copy");
     ASSERT_EQ(UCS_INPROGRESS,
-              s.importer->start_get(s.ep, s.rkey, s.remote.mem.address,
-                                    local.address, local.length).status);
+              s.importer
+                      ->start_get(s.ep, s.rkey, s.remote.mem.address,
+                                  local.address, local.length)
+                      .status);
     freed = s.owner->post_free(s.remote.mem);
     ASSERT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, 1, s.owner));
     s.importer->kill();

@@ -40,13 +40,21 @@ protected:
     };
 
     test_rocm_ipc_faults() :
-        m_owner(NULL), m_importer(NULL), m_faulty(NULL), m_ep(0), m_freed(0),
-        m_num_errors(0), m_num_runs(0), m_num_points(0) {
+        m_owner(NULL),
+        m_importer(NULL),
+        m_faulty(NULL),
+        m_ep(0),
+        m_freed(0),
+        m_num_errors(0),
+        m_num_runs(0),
+        m_num_points(0)
+    {
     }
 
     /** Tell the story for each function and each call of it. */
-    void fail_everywhere(bool owner_fails,
-                         const std::vector<std::string> &functions) {
+    void
+    fail_everywhere(bool owner_fails, const std::vector<std::string> &functions)
+    {
         static const int statuses[] = {STATUS_ERROR, STATUS_INVALID_SIGNAL,
                                        STATUS_OUT_OF_RESOURCES};
 
@@ -86,7 +94,8 @@ protected:
 
 private:
     /** @return whether the fault was reached. */
-    bool tell(bool owner_fails, const fault &f) {
+    bool tell(bool owner_fails, const fault &f)
+    {
         std::string number = ucs::to_string(m_num_runs++);
         SCOPED_TRACE("call " + ucs::to_string(f.nth) + " of " + f.function +
                      (f.once ? "" : " and all later ones") + " fails with " +
@@ -127,15 +136,18 @@ private:
     }
 
     /** A copy happens as often as one is started. */
-    int64_t num_calls() {
+    int64_t num_calls()
+    {
         return the_node().calls((m_fault.function == "copy") ?
                                         "hsa_amd_memory_async_copy" :
-                                        m_fault.function, m_faulty);
+                                        m_fault.function,
+                                m_faulty);
     }
 
     /** All memory that the story needs: the harness calls the runtime itself
      *  to allocate and fill it, which shall not fail. */
-    void prepare() {
+    void prepare()
+    {
         for (int i = 0; i < 3; ++i) {
             m_memory[i] = m_owner->alloc(length);
             m_owner->fill(m_memory[i]);
@@ -148,7 +160,8 @@ private:
 
     /** An operation which may fail once, if it is one that the fault concerns.
      *  @return how it ended. */
-    template<typename F> ucs_status_t attempt(const F &operation) {
+    template<typename F> ucs_status_t attempt(const F &operation)
+    {
         ucs_status_t status = operation();
 
         if (status == UCS_OK) {
@@ -167,7 +180,8 @@ private:
 
     /** Whether every operation can do without what the function does: memory
      *  is shared without a signal and watched without a handler. */
-    bool is_dispensable() const {
+    bool is_dispensable() const
+    {
         static const char *functions[] = {
             "hsa_amd_signal_create", "hsa_amd_ipc_signal_create",
             "hsa_amd_signal_async_handler", "hsa_amd_ipc_memory_detach",
@@ -183,24 +197,26 @@ private:
         return false;
     }
 
-    bool share_one(const buffer &mem, shared &made) {
+    bool share_one(const buffer &mem, shared &made)
+    {
         made.mem  = mem;
         made.memh = 0;
         return (attempt([&]() {
                     return m_owner->reg(mem.address, mem.length, made.memh);
                 }) == UCS_OK) &&
-               (attempt([&]() {
-                    return m_owner->pack(made.memh, made.key);
-                }) == UCS_OK);
+               (attempt([&]() { return m_owner->pack(made.memh, made.key); }) ==
+                UCS_OK);
     }
 
-    bool import_one(const shared &remote, uint64_t &rkey) {
+    bool import_one(const shared &remote, uint64_t &rkey)
+    {
         return attempt([&]() {
                    return m_importer->unpack(remote.key, rkey);
                }) == UCS_OK;
     }
 
-    bool get_one(const shared &remote, uint64_t rkey, const buffer &local) {
+    bool get_one(const shared &remote, uint64_t rkey, const buffer &local)
+    {
         copied done = {local, remote.mem.seed};
 
         if (attempt([&]() {
@@ -214,7 +230,8 @@ private:
         return true;
     }
 
-    static bool has_signal(const shared &remote) {
+    static bool has_signal(const shared &remote)
+    {
         uint32_t device;
 
         memcpy(&device, remote.key.data() + 48, sizeof(device));
@@ -222,7 +239,8 @@ private:
     }
 
     /** The owner frees what peers may have mapped. */
-    void free_one(const shared &remote, bool is_told) {
+    void free_one(const shared &remote, bool is_told)
+    {
         uint64_t freed;
 
         /* UCM finds the length by the same call, and sends no event without */
@@ -246,11 +264,13 @@ private:
         }
     }
 
-    bool can_detach() const {
+    bool can_detach() const
+    {
         return m_fault.function != "hsa_amd_ipc_memory_detach";
     }
 
-    void owner_story() {
+    void owner_story()
+    {
         shared first, part, second, third;
         uint64_t rkey1 = 0, rkey2, rkey3;
         bool is_shared, is_mapped = false;
@@ -284,7 +304,8 @@ private:
         m_owner->close_md();
     }
 
-    void importer_story() {
+    void importer_story()
+    {
         shared first, second, third;
         uint64_t rkey1 = 0, rkey2 = 0, rkey3, pointer;
         uint64_t put_seed = m_local[3].seed;
@@ -324,10 +345,12 @@ private:
     }
 
     /** Everything must be given back, but for what the fault itself was. */
-    void end(int64_t num_failed) {
+    void end(int64_t num_failed)
+    {
         int64_t mappings = can_detach() ? 0 : num_failed;
         int64_t signals  = (m_fault.function == "hsa_signal_destroy") ?
-                                   num_failed : 0;
+                                   num_failed :
+                                   0;
 
         if (m_fault.once) {
             EXPECT_LE(m_num_errors, num_failed);
@@ -359,7 +382,8 @@ private:
             EXPECT_TRUE(the_node().reaches(EMUL_COUNT_SIGNALS, 0));
         } else {
             EXPECT_LE(the_node().count(EMUL_COUNT_IPC_SIGNALS) +
-                      the_node().count(EMUL_COUNT_SIGNALS), signals);
+                              the_node().count(EMUL_COUNT_SIGNALS),
+                      signals);
         }
 
         if (can_detach()) {
@@ -397,12 +421,12 @@ UCS_TEST_P(test_rocm_ipc_faults, calls_of_owner)
 
 UCS_TEST_P(test_rocm_ipc_faults, calls_of_importer)
 {
-    fail_everywhere(false, {"hsa_amd_ipc_signal_attach",
-                            "hsa_amd_ipc_memory_attach", "hsa_amd_pointer_info",
-                            "hsa_amd_signal_async_handler",
-                            "hsa_amd_agents_allow_access", "hsa_signal_create",
-                            "hsa_amd_memory_async_copy", "copy",
-                            "hsa_amd_ipc_memory_detach", "hsa_signal_destroy"});
+    fail_everywhere(false,
+                    {"hsa_amd_ipc_signal_attach", "hsa_amd_ipc_memory_attach",
+                     "hsa_amd_pointer_info", "hsa_amd_signal_async_handler",
+                     "hsa_amd_agents_allow_access", "hsa_signal_create",
+                     "hsa_amd_memory_async_copy", "copy",
+                     "hsa_amd_ipc_memory_detach", "hsa_signal_destroy"});
 }
 
 ROCM_IPC_TEST_MODES(test_rocm_ipc_faults)

@@ -23,7 +23,8 @@ protected:
 
         /** Get one of four quarters: copies at the same time must not have
          *  one destination. */
-        operation start_get(unsigned quarter = 0) {
+        operation start_get(unsigned quarter = 0)
+        {
             size_t length = remote.mem.length / 4;
             size_t offset = quarter * length;
 
@@ -31,18 +32,21 @@ protected:
                                        local.address + offset, length);
         }
 
-        ucs_status_t flush(scope_t scope) {
+        ucs_status_t flush(scope_t scope)
+        {
             return (scope == EP) ? importer->flush_ep(ep) :
                                    importer->flush_iface();
         }
 
-        operation start_flush(scope_t scope) {
+        operation start_flush(scope_t scope)
+        {
             return (scope == EP) ? importer->start_flush_ep(ep) :
                                    importer->start_flush_iface();
         }
     };
 
-    scene set_scene() {
+    scene set_scene()
+    {
         peer &owner = start("owner");
         scene made;
 
@@ -54,19 +58,22 @@ protected:
         return made;
     }
 
-    void expect_called_once(const rocm_ipc::completion_state &state) {
+    void expect_called_once(const rocm_ipc::completion_state &state)
+    {
         EXPECT_UCS_OK(state.progress_status);
         EXPECT_EQ(1, state.calls);
         EXPECT_EQ(0, state.count);
         EXPECT_UCS_OK(state.status);
     }
 
-    void expect_not_called(const rocm_ipc::completion_state &state) {
+    void expect_not_called(const rocm_ipc::completion_state &state)
+    {
         EXPECT_EQ(0, state.calls);
         EXPECT_EQ(1, state.count);
     }
 
-    void idle(scope_t scope) {
+    void idle(scope_t scope)
+    {
         scene s = set_scene();
         operation flush;
 
@@ -80,7 +87,8 @@ protected:
         expect_not_called(s.importer->look_at(flush.completion));
     }
 
-    void copies_held(scope_t scope) {
+    void copies_held(scope_t scope)
+    {
         const int num = 4;
         operation copies[num], flush;
 
@@ -116,7 +124,8 @@ protected:
         expect_called_once(s.importer->look_at(flush.completion));
     }
 
-    void last_copy(scope_t scope) {
+    void last_copy(scope_t scope)
+    {
         operation first, last, flush;
 
         need_emulator();
@@ -142,7 +151,8 @@ protected:
         expect_called_once(s.importer->look_at(last.completion));
     }
 
-    void later_copy(scope_t scope) {
+    void later_copy(scope_t scope)
+    {
         operation before, after, flush;
 
         need_emulator();
@@ -173,7 +183,8 @@ protected:
         EXPECT_UCS_OK(s.flush(scope));
     }
 
-    void several_flushes(scope_t scope) {
+    void several_flushes(scope_t scope)
+    {
         operation copies[2], flushes[3];
 
         need_emulator();
@@ -192,8 +203,8 @@ protected:
 
         the_node().open_gate(s.importer, "copy");
         for (int i = 0; i < 3; ++i) {
-            expect_called_once(s.importer->progress_until(
-                    flushes[i].completion));
+            expect_called_once(
+                    s.importer->progress_until(flushes[i].completion));
         }
         expect_called_once(s.importer->look_at(copies[0].completion));
         expect_called_once(s.importer->look_at(copies[1].completion));

@@ -21,12 +21,14 @@ protected:
         KEY_LENGTH     = 96
     };
 
-    test_rocm_ipc_keys() : m_random_state(1) {
+    test_rocm_ipc_keys() : m_random_state(1)
+    {
     }
 
     /** The same keys in each run: a failure must be there when it is looked
      *  for. */
-    std::string random_bytes(size_t length) {
+    std::string random_bytes(size_t length)
+    {
         std::string bytes(length, '\0');
 
         for (size_t i = 0; i < length; ++i) {
@@ -37,13 +39,15 @@ protected:
     }
 
     template<typename T>
-    static void set_field(std::string &key, size_t offset, T value) {
+    static void set_field(std::string &key, size_t offset, T value)
+    {
         memcpy(&key[offset], &value, sizeof(value));
     }
 
     /** What a peer with a stock module would have sent. */
-    static std::string stock_key(const shared &remote, size_t length,
-                                 char padding) {
+    static std::string
+    stock_key(const shared &remote, size_t length, char padding)
+    {
         std::string key = remote.key.substr(0, OFFSET_PID);
         uint32_t device;
 
@@ -64,7 +68,8 @@ protected:
     /** Use a key that may or may not be good: whatever happens, it is an error
      *  of this operation or right data. */
     void try_key(peer &importer, uint64_t ep, const std::string &key,
-                 const shared &remote, bool check_data = true) {
+                 const shared &remote, bool check_data = true)
+    {
         const size_t length = 256;
         buffer local        = importer.alloc(length);
         ucs_status_t status;
@@ -80,13 +85,13 @@ protected:
 
         EXPECT_TRUE((status == UCS_OK) || UCS_STATUS_IS_ERR(status)) << status;
         if ((status == UCS_OK) && check_data) {
-            EXPECT_TRUE(importer.holds(local.address, length,
-                                       remote.mem.seed));
+            EXPECT_TRUE(importer.holds(local.address, length, remote.mem.seed));
         }
         importer.free(local);
     }
 
-    void expect_key_works(peer &importer, uint64_t ep, const shared &remote) {
+    void expect_key_works(peer &importer, uint64_t ep, const shared &remote)
+    {
         uint64_t rkey = import(importer, remote);
 
         EXPECT_UCS_OK(get(importer, ep, rkey, remote));
@@ -95,11 +100,12 @@ protected:
 
     void expect_out_of_range(peer &importer, uint64_t ep, uint64_t rkey,
                              const buffer &local, uint64_t remote_address,
-                             size_t length) {
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(importer.get(ep, rkey, remote_address,
-                                                   local.address, length)));
-        EXPECT_TRUE(UCS_STATUS_IS_ERR(importer.put(ep, rkey, remote_address,
-                                                   local.address, length)));
+                             size_t length)
+    {
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(
+                importer.get(ep, rkey, remote_address, local.address, length)));
+        EXPECT_TRUE(UCS_STATUS_IS_ERR(
+                importer.put(ep, rkey, remote_address, local.address, length)));
     }
 
     uint64_t m_random_state;

@@ -6,8 +6,7 @@
 #include "test_rocm_ipc.h"
 
 /* The owner frees memory that it has handed out, and the free finishes. */
-class test_rocm_ipc_lifetime : public test_rocm_ipc {
-};
+class test_rocm_ipc_lifetime : public test_rocm_ipc {};
 
 UCS_TEST_P(test_rocm_ipc_lifetime, free_drops_mapping_of_idle_importer)
 {
@@ -184,8 +183,8 @@ UCS_TEST_P(test_rocm_ipc_lifetime, free_on_every_device)
 
         remote.mem = owner.alloc(default_length, UCS_MEMORY_TYPE_ROCM, device);
         owner.fill(remote.mem);
-        ASSERT_UCS_OK(owner.reg(remote.mem.address, remote.mem.length,
-                                remote.memh));
+        ASSERT_UCS_OK(
+                owner.reg(remote.mem.address, remote.mem.length, remote.memh));
         ASSERT_UCS_OK(owner.pack(remote.memh, remote.key));
         rkey = import(importer, remote);
         ASSERT_UCS_OK(get(importer, ep, rkey, remote));
@@ -206,8 +205,8 @@ UCS_TEST_P(test_rocm_ipc_lifetime, free_in_a_burst)
 
     for (size_t i = 0; i < num; ++i) {
         remotes.push_back(share(owner, 4 * UCS_KBYTE));
-        ASSERT_UCS_OK(get(importer, ep, import(importer, remotes[i]),
-                          remotes[i]));
+        ASSERT_UCS_OK(
+                get(importer, ep, import(importer, remotes[i]), remotes[i]));
     }
     if (emulated()) {
         EXPECT_EQ((int64_t)num,
@@ -276,20 +275,19 @@ UCS_TEST_P(test_rocm_ipc_lifetime, free_while_importer_maps)
         operation op;
 
         importer.fill(local);
-        copied = importer.post(rocm_ipc::VERB_EP_GET, rocm_ipc::LANE_MAIN,
-                               {ep, rkey, remote.mem.address, local.address,
-                                length});
-        freed         = owner.post_free(remote.mem);
-        res           = importer.wait(copied);
-        op.status     = res.status;
+        copied    = importer.post(rocm_ipc::VERB_EP_GET, rocm_ipc::LANE_MAIN,
+                                  {ep, rkey, remote.mem.address, local.address,
+                                   length});
+        freed     = owner.post_free(remote.mem);
+        res       = importer.wait(copied);
+        op.status = res.status;
         op.completion = res.number[0];
         op.status     = importer.finish(op);
         EXPECT_UCS_OK(owner.wait(freed).status);
 
         if (op.status == UCS_OK) {
             ++num_done;
-            EXPECT_TRUE(importer.holds(local.address, length,
-                                       remote.mem.seed));
+            EXPECT_TRUE(importer.holds(local.address, length, remote.mem.seed));
         } else {
             EXPECT_EQ(UCS_ERR_INVALID_ADDR, op.status);
             EXPECT_TRUE(importer.holds(local));
@@ -359,16 +357,18 @@ UCS_TEST_P(test_rocm_ipc_lifetime, deferred_free_gives_memory_back)
 /* Memory at an address that was in use before. */
 class test_rocm_ipc_reuse : public test_rocm_ipc {
 protected:
-    test_rocm_ipc_reuse() {
+    test_rocm_ipc_reuse()
+    {
         set("EMUL_ADDRESS_REUSE", "force");
     }
 
     /** Share, map, free, and again with another length: the second mapping
      *  must be of the second memory. */
-    void reuse_with_lengths(const std::vector<size_t> &lengths) {
-        peer &owner    = start("owner");
-        peer &importer = start("importer");
-        uint64_t ep    = importer.connect(owner);
+    void reuse_with_lengths(const std::vector<size_t> &lengths)
+    {
+        peer &owner            = start("owner");
+        peer &importer         = start("importer");
+        uint64_t ep            = importer.connect(owner);
         uint64_t first_address = 0;
 
         for (size_t i = 0; i < lengths.size(); ++i) {
@@ -541,7 +541,8 @@ class test_rocm_ipc_no_invalidation : public test_rocm_ipc {
 protected:
     void share_and_free(const environment_t &owner_environment,
                         const environment_t &importer_environment,
-                        size_t key_length, size_t own_key_length) {
+                        size_t key_length, size_t own_key_length)
+    {
         peer &owner    = start("owner", owner_environment);
         peer &importer = start("importer", importer_environment);
         uint64_t ep    = importer.connect(owner);
@@ -571,7 +572,8 @@ protected:
 
     /** The connection is closed while the importer lives on. */
     void share_disconnect_and_free(const environment_t &owner_environment,
-                                   const environment_t &importer_environment) {
+                                   const environment_t &importer_environment)
+    {
         peer &owner    = start("owner", owner_environment);
         peer &importer = start("importer", importer_environment);
         uint64_t ep1   = importer.connect(owner);
@@ -591,7 +593,8 @@ protected:
         }
     }
 
-    static environment_t off() {
+    static environment_t off()
+    {
         return {{"UCX_ROCM_IPC_SIGNAL_INVALIDATE", "n"}};
     }
 };

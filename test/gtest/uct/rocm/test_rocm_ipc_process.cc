@@ -18,7 +18,8 @@ class test_rocm_ipc_process : public test_rocm_ipc {
 protected:
     static const size_t page = 4 * UCS_KBYTE;
 
-    static int num_in_output(const peer &who, const std::string &text) {
+    static int num_in_output(const peer &who, const std::string &text)
+    {
         std::string output = who.output();
         int count          = 0;
         size_t at          = 0;
@@ -32,7 +33,8 @@ protected:
 
     /** Wait until the process has said something so often. */
     static ::testing::AssertionResult
-    says(peer &who, const std::string &text, int times) {
+    says(peer &who, const std::string &text, int times)
+    {
         double deadline = ucs_time_to_sec(ucs_get_time()) + time_limit();
         int count;
 
@@ -45,26 +47,28 @@ protected:
             }
         }
 
-        return (count == times) ? ::testing::AssertionSuccess() :
-                                  (::testing::AssertionFailure()
-                                   << count << " times");
+        return (count == times) ?
+                       ::testing::AssertionSuccess() :
+                       (::testing::AssertionFailure() << count << " times");
     }
 
-    static std::string hex(uint64_t value) {
+    static std::string hex(uint64_t value)
+    {
         std::stringstream text;
 
         text << "0x" << std::hex << value;
         return text.str();
     }
 
-    void fork_and_expect_nothing_touched(bool run_exit_functions) {
-        peer &owner    = start("owner");
-        peer &importer = start("importer");
-        uint64_t ep    = importer.connect(owner);
-        shared remote  = share(owner);
-        shared other   = share(owner);
-        uint64_t rkey  = import(importer, remote);
-        uint64_t rkey2 = import(importer, other);
+    void fork_and_expect_nothing_touched(bool run_exit_functions)
+    {
+        peer &owner      = start("owner");
+        peer &importer   = start("importer");
+        uint64_t ep      = importer.connect(owner);
+        shared remote    = share(owner);
+        shared other     = share(owner);
+        uint64_t rkey    = import(importer, remote);
+        uint64_t rkey2   = import(importer, other);
         int64_t handlers = 0;
 
         ASSERT_UCS_OK(get(importer, ep, rkey, remote));
@@ -73,10 +77,10 @@ protected:
         }
 
         for (int i = 0; i < 3; ++i) {
-            EXPECT_EQ(0u, importer.call(VERB_FORK,
-                                        {run_exit_functions}).number[0]);
-            EXPECT_EQ(0u, owner.call(VERB_FORK,
-                                     {run_exit_functions}).number[0]);
+            EXPECT_EQ(0u,
+                      importer.call(VERB_FORK, {run_exit_functions}).number[0]);
+            EXPECT_EQ(0u,
+                      owner.call(VERB_FORK, {run_exit_functions}).number[0]);
         }
 
         if (emulated()) {
@@ -124,10 +128,10 @@ UCS_TEST_P(test_rocm_ipc_process, pointer_held_too_long_is_reported_once)
     for (int i = 0; i < 2; ++i) {
         remotes.push_back(share(owner));
         rkeys.push_back(import(importer, remotes[i]));
-        ASSERT_UCS_OK(importer.rkey_ptr(rkeys[i], remotes[i].mem.address,
-                                        pointer));
-        frees.push_back(owner.post(VERB_FREE, LANE_LAST + i,
-                                   {remotes[i].mem.address}));
+        ASSERT_UCS_OK(
+                importer.rkey_ptr(rkeys[i], remotes[i].mem.address, pointer));
+        frees.push_back(
+                owner.post(VERB_FREE, LANE_LAST + i, {remotes[i].mem.address}));
         EXPECT_TRUE(says(importer, text, i + 1));
         EXPECT_NE(std::string::npos,
                   importer.output().find(hex(remotes[i].mem.address)));
@@ -234,7 +238,8 @@ protected:
 
     static constexpr double soon = 1.0;
 
-    void close_one(peer &importer, uint64_t kind) {
+    void close_one(peer &importer, uint64_t kind)
+    {
         result res = importer.call(VERB_CLOSE, {kind});
 
         EXPECT_LT(res.elapsed, soon * ucs::test_time_multiplier())
@@ -242,7 +247,8 @@ protected:
     }
 
     void tear_down(const std::vector<uint64_t> &order, owner_state_t state,
-                   bool detach_fails, const std::string &name) {
+                   bool detach_fails, const std::string &name)
+    {
         peer &owner    = start("owner" + name);
         peer &importer = start("importer" + name);
         uint64_t ep    = importer.connect(owner);
@@ -280,7 +286,8 @@ protected:
         }
     }
 
-    void tear_down_all(const std::vector<uint64_t> &order) {
+    void tear_down_all(const std::vector<uint64_t> &order)
+    {
         need_emulator();
         expect_log_messages();
         expect_leaks_at_exit();
@@ -329,7 +336,8 @@ protected:
         KEY_LENGTH    = 96
     };
 
-    peer &start_stock(const std::string &name) {
+    peer &start_stock(const std::string &name)
+    {
         const char *stock = getenv("ROCM_IPC_STOCK_MODULES");
 
         if (stock == NULL) {
@@ -342,13 +350,15 @@ protected:
 
     /** As a patched importer sees a stock peer's key, which may lie anywhere:
      *  behind its end is what happens to be there. */
-    static std::string lengthen(std::string key, char behind) {
+    static std::string lengthen(std::string key, char behind)
+    {
         key.resize(KEY_LENGTH, behind);
         return key;
     }
 
     /** The key as newer versions of stock UCX would have made it. */
-    static std::string newer_layout(const peer &owner, std::string key) {
+    static std::string newer_layout(const peer &owner, std::string key)
+    {
         int32_t pid     = owner.own_pid();
         uint64_t pid_ns = 0x1234;
 
@@ -358,7 +368,8 @@ protected:
         return lengthen(key, (char)0x5a);
     }
 
-    void import_from_stock(bool newer) {
+    void import_from_stock(bool newer)
+    {
         peer &owner    = start_stock("owner");
         peer &importer = start("importer");
         uint64_t ep    = importer.connect(owner);
@@ -374,8 +385,8 @@ protected:
             EXPECT_UCS_OK(put(owner, importer, ep, rkey, remote));
         }
         if (emulated()) {
-            EXPECT_EQ(1, the_node().calls("hsa_amd_ipc_memory_attach",
-                                          &importer));
+            EXPECT_EQ(1,
+                      the_node().calls("hsa_amd_ipc_memory_attach", &importer));
             EXPECT_EQ(0, the_node().count(EMUL_COUNT_IPC_SIGNAL_ATTACHES));
         }
 
@@ -469,12 +480,14 @@ ROCM_IPC_TEST_MODES(test_rocm_ipc_stock)
 /* Peers in PID namespaces of their own, where they have equal pids. */
 class test_rocm_ipc_namespace : public test_rocm_ipc {
 protected:
-    test_rocm_ipc_namespace() {
+    test_rocm_ipc_namespace()
+    {
         /* And equal addresses, to make it worse */
         set("EMUL_ADDRESS_START", "0x7ea000000000");
     }
 
-    peer &start_apart(const std::string &name) {
+    peer &start_apart(const std::string &name)
+    {
         static const char test[] = "unshare --pid --fork true 2>/dev/null";
 
         if (system(test) != 0) {

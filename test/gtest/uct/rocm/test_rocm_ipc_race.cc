@@ -15,8 +15,8 @@ protected:
 
     /** Start a get that will wait at a gate, and wait until it does. */
     uint64_t get_up_to(peer &importer, const std::string &point, uint64_t ep,
-                       uint64_t rkey, const shared &remote,
-                       const buffer &local) {
+                       uint64_t rkey, const shared &remote, const buffer &local)
+    {
         uint64_t started;
 
         the_node().close_gate(&importer, point);
@@ -27,7 +27,8 @@ protected:
         return started;
     }
 
-    ucs_status_t finish_get(peer &importer, uint64_t started) {
+    ucs_status_t finish_get(peer &importer, uint64_t started)
+    {
         result res   = importer.wait(started);
         operation op = {res.status, res.number[0]};
 
@@ -35,7 +36,8 @@ protected:
     }
 
     void expect_right_or_refused(peer &importer, ucs_status_t status,
-                                 const shared &remote, const buffer &local) {
+                                 const shared &remote, const buffer &local)
+    {
         if (status == UCS_OK) {
             EXPECT_TRUE(importer.holds(local.address, local.length,
                                        remote.mem.seed));
@@ -45,7 +47,8 @@ protected:
         }
     }
 
-    void free_before_handler_is_armed() {
+    void free_before_handler_is_armed()
+    {
         static const char point[] = "hsa_amd_signal_async_handler";
         peer &owner    = start("owner");
         peer &importer = start("importer");
@@ -62,8 +65,8 @@ protected:
         EXPECT_EQ(1, the_node().count(EMUL_COUNT_ATTACHES, &importer));
 
         the_node().open_gate(&importer, point);
-        expect_right_or_refused(importer, finish_get(importer, started),
-                                remote, local);
+        expect_right_or_refused(importer, finish_get(importer, started), remote,
+                                local);
         EXPECT_UCS_OK(owner.wait(freed).status);
         EXPECT_EQ(UCS_ERR_INVALID_ADDR, get(importer, ep, rkey, remote));
     }
@@ -128,10 +131,8 @@ UCS_TEST_P(test_rocm_ipc_race, two_threads_import_one_allocation)
     result res1, res2;
 
     the_node().close_gate(&importer, point);
-    id1 = importer.post(VERB_RKEY_PTR, LANE_MAIN,
-                        {rkey1, remote.mem.address});
-    id2 = importer.post(VERB_RKEY_PTR, lane_other,
-                        {rkey2, remote.mem.address});
+    id1 = importer.post(VERB_RKEY_PTR, LANE_MAIN, {rkey1, remote.mem.address});
+    id2 = importer.post(VERB_RKEY_PTR, lane_other, {rkey2, remote.mem.address});
     ASSERT_TRUE(the_node().waiting(point, 2, &importer));
     the_node().open_gate(&importer, point);
 

@@ -38,7 +38,8 @@ protected:
         shared   former; /**< What was surely freed before */
         uint64_t freed;  /**< The last free, which may still wait, or 0 */
 
-        slot() : is_shared(false), freed(0) {
+        slot() : is_shared(false), freed(0)
+        {
         }
     };
 
@@ -61,38 +62,48 @@ protected:
     };
 
     test_rocm_ipc_random() :
-        m_seed(0), m_num_started(0), m_num_jobs(0), m_num_ok(0),
-        m_num_refused(0), m_num_kills(0), m_gates_closed(0) {
+        m_seed(0),
+        m_num_started(0),
+        m_num_jobs(0),
+        m_num_ok(0),
+        m_num_refused(0),
+        m_num_kills(0),
+        m_gates_closed(0)
+    {
         set("EMUL_ADDRESS_REUSE", "force");
         /* Owners at equal addresses */
         set("EMUL_ADDRESS_START", "0x7ea000000000");
     }
 
-    static double environment_number(const char *name, double otherwise) {
+    static double environment_number(const char *name, double otherwise)
+    {
         const char *value = getenv(name);
 
         return (value == NULL) ? otherwise : strtod(value, NULL);
     }
 
-    uint64_t pick(uint64_t num) {
+    uint64_t pick(uint64_t num)
+    {
         return m_random() % num;
     }
 
     /** @name Processes
      *  @{ */
-    void start_one(size_t p) {
+    void start_one(size_t p)
+    {
         static const char *bounds[] = {"inf", "1", "2", "5"};
         process fresh;
 
         fresh.who        = &start("process" + ucs::to_string(p) + "_" +
-                                  ucs::to_string(m_num_started++),
+                                          ucs::to_string(m_num_started++),
                                   {{"UCX_ROCM_IPC_CACHE_MAX_REGIONS",
                                     bounds[pick(4)]}});
         fresh.generation = m_num_started;
         m_processes[p]   = fresh;
     }
 
-    void connect_pair(size_t from, size_t to) {
+    void connect_pair(size_t from, size_t to)
+    {
         for (int lane = 0; lane < NUM_LANES; ++lane) {
             std::vector<route> &ways = m_processes[from].ways[lane];
 
@@ -104,7 +115,8 @@ protected:
         }
     }
 
-    void connect_all() {
+    void connect_all()
+    {
         for (size_t from = 0; from < m_processes.size(); ++from) {
             for (size_t to = 0; to < m_processes.size(); ++to) {
                 connect_pair(from, to);
@@ -112,7 +124,8 @@ protected:
         }
     }
 
-    void kill_one(size_t p) {
+    void kill_one(size_t p)
+    {
         /* What it was doing is lost, and so is what others do with it */
         open_gates();
         m_processes[p].who->kill();
@@ -136,7 +149,8 @@ protected:
 
     /** @name Gates
      *  @{ */
-    void close_gate() {
+    void close_gate()
+    {
         static const char *points[] = {
             "hsa_amd_ipc_memory_attach", "hsa_amd_ipc_memory_detach",
             "hsa_amd_ipc_signal_attach", "hsa_amd_signal_async_handler",
@@ -151,7 +165,8 @@ protected:
         ++m_gates_closed;
     }
 
-    void open_gates() {
+    void open_gates()
+    {
         for (size_t i = 0; i < m_gates.size(); ++i) {
             the_node().open_gate(m_gates[i].first, m_gates[i].second);
         }
@@ -161,7 +176,8 @@ protected:
 
     /** @name Memory
      *  @{ */
-    void free_slot(size_t p, size_t which) {
+    void free_slot(size_t p, size_t which)
+    {
         slot &freed = m_processes[p].slots[which];
 
         for (size_t i = 0; i < m_processes.size(); ++i) {
@@ -169,12 +185,13 @@ protected:
         }
 
         freed.is_shared = false;
-        freed.freed     = m_processes[p].who->post(
-                VERB_FREE, FREE_LANE + (uint32_t)which,
-                {freed.remote.mem.address});
+        freed.freed     = m_processes[p].who->post(VERB_FREE,
+                                                   FREE_LANE + (uint32_t)which,
+                                                   {freed.remote.mem.address});
     }
 
-    void share_slot(size_t p, size_t which) {
+    void share_slot(size_t p, size_t which)
+    {
         slot &made = m_processes[p].slots[which];
 
         /* Nothing that the answers depend on may wait at a gate */
@@ -184,26 +201,27 @@ protected:
             made.freed = 0;
         }
 
-        made.former    = made.remote;
-        made.remote    = share(*m_processes[p].who,
-                               num_parts() * part << pick(2));
+        made.former = made.remote;
+        made.remote = share(*m_processes[p].who, num_parts() * part << pick(2));
         made.is_shared = true;
         EXPECT_UCS_OK(m_processes[p].who->dereg(made.remote.memh));
     }
 
     /** One part for the owner's pattern, one for each writer. */
-    size_t num_parts() const {
+    size_t num_parts() const
+    {
         return 1 + m_processes.size() * NUM_LANES;
     }
     /** @} */
 
     /** @name Work
      *  @{ */
-    void start_job(size_t p) {
+    void start_job(size_t p)
+    {
         static const uint64_t kinds[] = {0, WORK_PUT, WORK_POINTER};
-        size_t lane      = pick(NUM_LANES);
-        size_t owner     = (p + 1 + pick(m_processes.size() - 1)) %
-                           m_processes.size();
+        size_t lane                   = pick(NUM_LANES);
+        size_t owner                  = (p + 1 + pick(m_processes.size() - 1)) %
+                       m_processes.size();
         size_t which     = pick(NUM_SLOTS);
         uint64_t kind    = kinds[pick(3)];
         uint64_t rounds  = 1 + pick(5);
@@ -225,10 +243,11 @@ protected:
             finish_jobs(p);
         }
 
-        started.id = proc.who->post_work(
-                proc.ways[lane][owner], r.key, r.mem.address + offset, part,
-                r.mem.seed + number * 1000000, (number == 0) ? 0 : offset,
-                rounds, kind);
+        started.id = proc.who->post_work(proc.ways[lane][owner], r.key,
+                                         r.mem.address + offset, part,
+                                         r.mem.seed + number * 1000000,
+                                         (number == 0) ? 0 : offset, rounds,
+                                         kind);
         started.may_be_refused  = is_stale || !used.is_shared;
         started.must_be_refused = is_stale;
         started.owner           = owner;
@@ -238,7 +257,8 @@ protected:
     }
 
     /** From now on, work with this memory may fail. */
-    void refuse_jobs(size_t p, size_t owner, int which) {
+    void refuse_jobs(size_t p, size_t owner, int which)
+    {
         for (int lane = 0; lane < NUM_LANES; ++lane) {
             std::deque<job> &jobs = m_processes[p].jobs[lane];
 
@@ -251,7 +271,8 @@ protected:
         }
     }
 
-    void finish_jobs(size_t p) {
+    void finish_jobs(size_t p)
+    {
         for (int lane = 0; lane < NUM_LANES; ++lane) {
             std::deque<job> &jobs = m_processes[p].jobs[lane];
 
@@ -276,7 +297,8 @@ protected:
     }
     /** @} */
 
-    void step() {
+    void step()
+    {
         size_t p     = pick(m_processes.size());
         size_t which = pick(NUM_SLOTS);
         uint64_t die = pick(1000);
@@ -301,7 +323,8 @@ protected:
         }
     }
 
-    void finish_all() {
+    void finish_all()
+    {
         open_gates();
         for (size_t p = 0; p < m_processes.size(); ++p) {
             finish_jobs(p);
@@ -363,9 +386,9 @@ UCS_TEST_P(test_rocm_ipc_random, schedule)
 
     UCS_TEST_MESSAGE << m_processes.size() << " processes, " << num_steps
                      << " steps, " << m_gates_closed << " gates, "
-                     << m_num_kills << " kills, " << m_num_jobs << " jobs: "
-                     << m_num_ok << " rounds were well, " << m_num_refused
-                     << " were refused";
+                     << m_num_kills << " kills, " << m_num_jobs
+                     << " jobs: " << m_num_ok << " rounds were well, "
+                     << m_num_refused << " were refused";
     EXPECT_GT(m_num_ok, 0u);
     if (HasFailure()) {
         UCS_TEST_MESSAGE << "repeat by ROCM_IPC_RANDOM_SEED=" << m_seed;

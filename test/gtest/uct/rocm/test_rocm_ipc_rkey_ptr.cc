@@ -6,8 +6,7 @@
 #include "test_rocm_ipc.h"
 
 /* A pointer to remote memory, good until its rkey is released. */
-class test_rocm_ipc_rkey_ptr : public test_rocm_ipc {
-};
+class test_rocm_ipc_rkey_ptr : public test_rocm_ipc {};
 
 UCS_TEST_P(test_rocm_ipc_rkey_ptr, shows_memory_of_owner)
 {
@@ -19,8 +18,7 @@ UCS_TEST_P(test_rocm_ipc_rkey_ptr, shows_memory_of_owner)
     uint64_t base, inside;
 
     ASSERT_UCS_OK(importer.rkey_ptr(rkey, remote.mem.address, base));
-    ASSERT_UCS_OK(importer.rkey_ptr(rkey, remote.mem.address + offset,
-                                    inside));
+    ASSERT_UCS_OK(importer.rkey_ptr(rkey, remote.mem.address + offset, inside));
     EXPECT_EQ(base + offset, inside);
     EXPECT_TRUE(importer.holds(base, remote.mem.length, remote.mem.seed, 0,
                                rocm_ipc::ACCESS_CPU));
@@ -50,13 +48,13 @@ UCS_TEST_P(test_rocm_ipc_rkey_ptr, out_of_range_is_refused)
     uint64_t pointer;
 
     expect_log_messages();
-    EXPECT_TRUE(UCS_STATUS_IS_ERR(importer.rkey_ptr(
-            rkey, remote.mem.address - 1, pointer)));
-    EXPECT_TRUE(UCS_STATUS_IS_ERR(importer.rkey_ptr(
-            rkey, remote.mem.end(), pointer)));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(
+            importer.rkey_ptr(rkey, remote.mem.address - 1, pointer)));
+    EXPECT_TRUE(UCS_STATUS_IS_ERR(
+            importer.rkey_ptr(rkey, remote.mem.end(), pointer)));
     EXPECT_TRUE(UCS_STATUS_IS_ERR(importer.rkey_ptr(rkey, 0, pointer)));
-    EXPECT_TRUE(UCS_STATUS_IS_ERR(importer.rkey_ptr(rkey, UINT64_MAX,
-                                                    pointer)));
+    EXPECT_TRUE(
+            UCS_STATUS_IS_ERR(importer.rkey_ptr(rkey, UINT64_MAX, pointer)));
     if (emulated()) {
         EXPECT_EQ(0, the_node().count(EMUL_COUNT_ATTACHES));
     }
@@ -103,8 +101,8 @@ UCS_TEST_P(test_rocm_ipc_rkey_ptr, last_of_several_holders_drops_mapping)
 
     for (int i = 0; i < 3; ++i) {
         rkeys[i] = import(importer, remote);
-        ASSERT_UCS_OK(importer.rkey_ptr(rkeys[i], remote.mem.address,
-                                        pointers[i]));
+        ASSERT_UCS_OK(
+                importer.rkey_ptr(rkeys[i], remote.mem.address, pointers[i]));
         EXPECT_EQ(pointers[0], pointers[i]);
     }
     /* One rkey, two pointers: both go when it is released */

@@ -14,7 +14,8 @@ protected:
     static constexpr double soon = 1.0;
 
     /** Free, and expect that it finishes soon and that nothing is left. */
-    void expect_free_soon(peer &owner, peer &importer, const buffer &mem) {
+    void expect_free_soon(peer &owner, peer &importer, const buffer &mem)
+    {
         rocm_ipc::result freed = owner.wait(owner.post_free(mem));
 
         EXPECT_UCS_OK(freed.status);
@@ -176,8 +177,7 @@ ROCM_IPC_TEST_IN_MODES(test_rocm_ipc_wakeup, rocm_ipc_mode_late,
 
 /* The thread that calls handlers is held up between its decision and the call.
  * Then the handler comes when everything is gone. */
-class test_rocm_ipc_late_handler : public test_rocm_ipc_wakeup {
-};
+class test_rocm_ipc_late_handler : public test_rocm_ipc_wakeup {};
 
 UCS_TEST_P(test_rocm_ipc_late_handler, free_does_not_wait_for_it)
 {
