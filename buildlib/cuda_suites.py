@@ -7,9 +7,14 @@ what contrib/bundle.sh packs on a GPU. Each returns {name of a test: outcome}.
 """
 
 from perftest_run import perftests
+from results import FAILED, PASSED, SKIPPED, outcome
 
-# Ours within UCX's test program
-CUDA_TESTS = "*test_cuda*"
+# Ours within UCX's test program, whose own are named test_cuda_... as well
+CUDA_TESTS = "*test_cuda_flush*:*test_cuda_copy_refused*:*test_cuda_ipc_flush*"
+
+# One of these fails over stock modules, and what it says
+STOCK_TESTS = "*test_cuda_flush_answer.*"
+STOCK_ANSWER = "answers 'Success' while a copy runs"
 
 # UCX's own that have to do with CUDA: those of the transports, memory domains and
 # hooks, and UCP's that use device memory over transports of one node
@@ -67,6 +72,23 @@ def run_ours(where, log, modules, pattern):
                            EMUL_GPUS=EMULATED_GPUS)
 
 
+def suite_cuda_stock(where, log):
+    """Stock UCX says that copies are done which are running: our test tells"""
+    over_stock = where.run_gtest(log, where.gtest["cuda"], where.stock,
+                                 STOCK_TESTS, "cuda", EMUL_GPUS=EMULATED_GPUS)
+    return {f"stock:{name}": over_stock_outcome(result)
+            for name, result in over_stock.items()}
+
+
+def over_stock_outcome(result):
+    """How a test ended that stock UCX should fail, by what it does wrong."""
+    if result.state == FAILED and STOCK_ANSWER in result.text:
+        return outcome(PASSED)
+    if result.state == PASSED:
+        return outcome(SKIPPED, "stock UCX waits in the driver")
+    return result
+
+
 def suite_ucx_cuda(where, log):
     """UCX's own tests for CUDA, over the patched module and over stock"""
     without = [CUDA_TESTS, HUGE_TESTS] + [SLOW_TESTS] * where.emulated
@@ -86,6 +108,7 @@ def suite_perftest_cuda(where, log):
 
 CUDA_SUITES = {
     "cuda": suite_cuda,
+    "cuda_stock": suite_cuda_stock,
     "ucx_cuda": suite_ucx_cuda,
     "perftest_cuda": suite_perftest_cuda,
 }

@@ -198,5 +198,7 @@ build_tests()
     make -s -C "$build" ucx-gtest
     step emulator-tests "Building the emulators' tests" \
         make -C "$build/test/emul" check TESTS=
+    step interop "Building the interoperation test" \
+        make -C "$build/test/apps" check
     build_benchmarks
 }
