@@ -129,6 +129,13 @@ class appended_lines(overlay_test):
         self.apply()
         self.assertEqual(self.in_tree(self.NAME), MADE_UP_UCX[self.NAME])
 
+    def test_come_without_the_comment_at_their_head(self):
+        write_files(self.ours, {self.NAME + ".add":
+                                "#\n# SPDX: x\n#\n\n# y\nx_SOURCES += new.c\n"})
+        self.apply()
+        self.assertTrue(self.in_tree(self.NAME).endswith(
+            "endif\n\n# y\nx_SOURCES += new.c\n"))
+
     def test_without_a_line_end_get_one(self):
         write_files(self.ours, {self.NAME + ".add": "x_SOURCES += new.c"})
         self.apply()
@@ -198,6 +205,21 @@ class semantic_patches(overlay_test):
         self.apply()
         self.assertIn("new_name(x)", self.in_tree("src/uct/rocm/a.c"))
 
+    def test_leave_lines_as_the_tree_formats_them(self):
+        if subprocess.run(["which", "clang-format"], stdout=subprocess.DEVNULL,
+                          check=False).returncode != 0:
+            self.skipTest("clang-format is not installed")
+        write_files(self.tree, {
+            ".clang-format": "BasedOnStyle: LLVM\nColumnLimit: 20\n"
+                             "UcxsOwnKey: 1\n",
+            "src/uct/rocm/a.c": "int a(int first, int second)\n{\n"
+                                "  return old_name(x);\n}\n"})
+        self.apply()
+        self.assertEqual(self.in_tree("src/uct/rocm/a.c"),
+                         "int a(int first, int second)\n{\n"
+                         "  return new_name(\n      x);\n}\n")
+        self.assertEqual(self.apply(), "nothing to do\n")
+
     def test_that_are_malformed_are_refused(self):
         write_files(self.ours, {"src/uct/rocm/a.cocci": "@@ nonsense\n"})
         self.refuse("src/uct/rocm/a.cocci", "spatch failed")
@@ -221,8 +243,8 @@ class features(overlay_test):
     """buildlib/features, and '#if UCX_HAS_...' in files of the overlay"""
 
     FEATURES = """\
-# comment
-UCX_HAS_RENAMED  src/uct/rocm/a.h  int\\sold_name\\(int  # with its reason
+# with its reason
+UCX_HAS_RENAMED  src/uct/rocm/a.h  int\\sold_name\\(int
 UCX_HAS_LATER    src/uct/rocm/a.h  later
 UCX_HAS_NO_FILE  src/uct/rocm/no_such_file.h  .
 """
