@@ -61,11 +61,13 @@ printf 'install-am:\\n' >Makefile
 [ -n "$gtest" ] || exit 0
 mkdir -p test/gtest
 cat >test/gtest/Makefile <<MAKEFILE
+gtest_OBJECTS = a.o uct/kernel.o b.o
 all: gtest
 gtest: $from/src/uct/rocm/b.c ../../src/uct/Makefile
 	@echo compile-gtest >>"$TRACE"
 	@[ "\\$\\$FAIL_IN" != "compile-gtest$runtimes" ]
 	echo 'for$runtimes:' '\\$(CXX)' >\\$@
+	echo 'of \\$(gtest_OBJECTS)' >>\\$@
 	cat $from/src/uct/rocm/b.c >>\\$@
 MAKEFILE
 """
@@ -172,6 +174,15 @@ class ucx_build_test(test_case):
 class stages(ucx_build_test):
     """What is done, and what is not done again."""
 
+    def test_gtest_leaves_out_device_code_of_hip(self):
+        self.do_stage("gtest")
+        self.assertIn("of a.o uct/kernel.o b.o\n", self.gtest("rocm"))
+        write_files(self.ucx, {"test/gtest/uct/kernel.hip": "made up\n"})
+        self.build = self.path("other")
+        self.configure()
+        self.do_stage("gtest")
+        self.assertRegex(self.gtest("rocm"), r"of a\.o b\.o *\n")
+
     def test_all_in_order(self):
         said = self.do_stage("patched")
         self.assertEqual(self.trace(),
@@ -255,6 +266,97 @@ class stages(ucx_build_test):
         self.assertIsNone(read_file(self.build, "ucx/source/config.status"))
         self.assertIsNone(read_file(self.build, "ucx/source/.git/HEAD"))
         self.assertIsNotNone(read_file(self.build, "ucx/source/src/uct/rocm/b.c"))
+
+
+PATCHES = {
+    "0001-b.patch": """\
+From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
+Subject: [PATCH 1/2] UCT: Change b
+
+diff --git a/src/uct/rocm/b.c b/src/uct/rocm/b.c
+--- a/src/uct/rocm/b.c
++++ b/src/uct/rocm/b.c
+@@ -1 +1 @@
+-int b;
++int b_of_first;
+""",
+    "0002-test.patch": """\
+From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
+Subject: [PATCH 2/2] GTEST: Test b
+
+diff --git a/test/gtest/b.cc b/test/gtest/b.cc
+new file mode 100644
+--- /dev/null
++++ b/test/gtest/b.cc
+@@ -0,0 +1 @@
++int test_b;
+"""}
+
+
+class series(ucx_build_test):
+    """The commits of a series, one by one."""
+
+    BUILD = ["autogen", "configure", "compile"]
+    FIRST, SECOND = ["compile"], ["configure-gtest", "compile-gtest"]
+
+    def setUp(self):
+        super().setUp()
+        if shutil.which("git") is None:
+            self.skipTest("git is not installed")
+        write_files(self.path("patches"), PATCHES)
+
+    def build_series(self, **environment):
+        """Do the stage; returns what it says."""
+        return self.do_stage("series", self.path("patches"), **environment)
+
+    def test_each_is_built_and_tests_if_it_has_some(self):
+        said = self.build_series()
+        self.assertEqual(self.trace(), self.BUILD + self.FIRST + self.SECOND)
+        self.assertIn("Building 0001-b ... ", said)
+        self.assertIn("b_of_first", read_file(
+            self.build, "ucx/obj/modules/libuct_rocm.so.0"))
+        self.assertEqual(read_file(self.build, "ucx/source/test/gtest/b.cc"),
+                         "int test_b;\n")
+
+    def test_a_second_time_nothing(self):
+        self.build_series()
+        self.trace()
+        self.build_series()
+        self.assertEqual(self.trace(), [])
+
+    def test_one_that_does_not_build_is_named_and_built_again(self):
+        said = self.fail_with(["0002-test"], *self.command(
+            "series", self.path("patches")), env=self.environment(
+                FAIL_IN="compile-gtest rocm"))
+        self.assertRegex(said, r"Building 0001-b \.\.\. \d+ s\n")
+        self.trace()
+        self.build_series()
+        self.assertEqual(self.trace(), ["compile-gtest"])
+
+    def test_killed_after_a_patch_was_applied_goes_on(self):
+        self.do_stage("stock")
+        subprocess.run(["git", "apply", self.path("patches/0001-b.patch")],
+                       cwd=os.path.join(self.build, "ucx/source"), check=True,
+                       env=dict(os.environ, GIT_CEILING_DIRECTORIES=self.folder))
+        self.build_series()
+        self.assertEqual(self.trace(), self.BUILD + self.FIRST + self.SECOND)
+
+    def test_other_patches_start_anew(self):
+        self.build_series()
+        self.trace()
+        write_files(self.path("patches"), {
+            "0002-test.patch": PATCHES["0002-test.patch"].replace("test_b",
+                                                                  "test_c")})
+        self.assertIn("starting anew", self.build_series())
+        self.assertEqual(self.trace(), self.BUILD + self.FIRST + self.SECOND)
+
+    def test_that_does_not_apply_is_an_error(self):
+        write_files(self.path("patches"), {
+            "0001-b.patch": PATCHES["0001-b.patch"].replace("-int b;",
+                                                            "-int other;")})
+        self.fail_with(["0001-b", "does not apply"],
+                       *self.command("series", self.path("patches")),
+                       env=self.environment())
 
 
 class unit_tests(ucx_build_test):
