@@ -27,7 +27,10 @@ static void uct_cuda_flush_done(uct_completion_t *self)
     ucs_status_t status     = self->status;
 
     /* The user may flush again from the callback: be done with this one */
-    --flush->ctx->num_flushes;
+    if (--flush->ctx->num_flushes == 0) {
+        flush->ctx->is_watched = flush->ctx->has_lost;
+    }
+
     flush->ctx->num_markers -= flush->num_markers;
     ucs_mpool_put(flush);
     uct_invoke_completion(comp, status);
@@ -71,6 +74,7 @@ ucs_status_t uct_cuda_flush_init(uct_cuda_flush_ctx_t *ctx, size_t marker_size)
     ctx->num_flushes = 0;
     ctx->num_markers = 0;
     ctx->has_lost    = 0;
+    ctx->is_watched  = 0;
 
     status = uct_cuda_mpool_init(&ctx->flush_mp, sizeof(uct_cuda_flush_t),
                                  UCT_CUDA_FLUSH_MP_CHUNK, UINT_MAX,
@@ -134,10 +138,6 @@ uct_cuda_flush_copy_is_lost(uct_cuda_flush_ctx_t *ctx,
 {
     const uct_cuda_ctx_rsc_t *ctx_rsc;
 
-    if (ucs_likely((ctx->num_flushes == 0) && !ctx->has_lost)) {
-        return 0;
-    }
-
     ctx_rsc = uct_cuda_flush_ctx_rsc(ctx, copy);
     if (ctx_rsc != *asked_p) {
         *asked_p       = ctx_rsc;
@@ -184,6 +184,7 @@ ucs_status_t uct_cuda_flush_start(uct_cuda_flush_ctx_t *ctx,
     ctx->num_markers   += num_markers;
     if (ctx->num_flushes++ == 0) {
         uct_cuda_flush_note_context(ctx);
+        ctx->is_watched = 1;
     }
 
     return UCS_OK;
@@ -304,11 +305,11 @@ uct_cuda_queue_complete_head(const uct_cuda_flush_ctx_t *ctx,
     return is_last;
 }
 
-unsigned uct_cuda_queues_progress(uct_cuda_flush_ctx_t *ctx,
-                                  ucs_queue_head_t *active_queue)
+static UCS_F_ALWAYS_INLINE unsigned
+uct_cuda_active_queues_progress(uct_cuda_flush_ctx_t *ctx,
+                                ucs_queue_head_t *active_queue, int is_watched)
 {
     ucs_queue_iter_t iter           = ucs_queue_iter_begin(active_queue);
-    const unsigned max_copies       = uct_cuda_flush_max_copies(ctx);
     const uct_cuda_ctx_rsc_t *asked = NULL;
     int is_lost                     = 0;
     unsigned num_copies             = 0;
@@ -329,14 +330,16 @@ unsigned uct_cuda_queues_progress(uct_cuda_flush_ctx_t *ctx,
             if (++num_markers == UCT_CUDA_FLUSH_MAX_MARKERS) {
                 break;
             }
-        } else if ((num_copies < max_copies) &&
+        } else if ((num_copies < uct_cuda_flush_max_copies(ctx)) &&
                    uct_cuda_queue_copy_is_done(
                            event_queue, desc,
-                           uct_cuda_flush_copy_is_lost(ctx, desc, &asked,
-                                                       &is_lost))) {
+                           is_watched &&
+                                   uct_cuda_flush_copy_is_lost(ctx, desc,
+                                                               &asked,
+                                                               &is_lost))) {
             is_last = uct_cuda_queue_complete_head(ctx, active_queue, iter,
                                                    event_queue, desc, 1);
-            if ((++num_copies == max_copies) && !is_last) {
+            if ((++num_copies == uct_cuda_flush_max_copies(ctx)) && !is_last) {
                 /* Let it be the turn of others next time */
                 ucs_queue_del_iter(active_queue, iter);
                 ucs_queue_push(active_queue, &q_desc->queue);
@@ -347,6 +350,26 @@ unsigned uct_cuda_queues_progress(uct_cuda_flush_ctx_t *ctx,
     }
 
     return num_copies + num_markers;
+}
+
+/* While it is asked whether contexts are gone */
+static UCS_F_NOINLINE unsigned
+uct_cuda_watched_queues_progress(uct_cuda_flush_ctx_t *ctx,
+                                 ucs_queue_head_t *active_queue)
+{
+    return uct_cuda_active_queues_progress(ctx, active_queue, 1);
+}
+
+unsigned uct_cuda_queues_progress(uct_cuda_flush_ctx_t *ctx,
+                                  ucs_queue_head_t *active_queue)
+{
+    if (ucs_queue_is_empty(active_queue)) {
+        return 0;
+    } else if (ucs_unlikely(ctx->is_watched)) {
+        return uct_cuda_watched_queues_progress(ctx, active_queue);
+    }
+
+    return uct_cuda_active_queues_progress(ctx, active_queue, 0);
 }
 
 int uct_cuda_queue_is_reached(uct_cuda_flush_ctx_t *ctx,
@@ -363,7 +386,8 @@ int uct_cuda_queue_is_reached(uct_cuda_flush_ctx_t *ctx,
     desc = ucs_queue_head_elem_non_empty(event_queue, uct_cuda_event_desc_t,
                                          queue);
     return uct_cuda_event_is_marker(desc) ||
-           uct_cuda_flush_copy_is_lost(ctx, desc, &asked, &is_lost) ||
+           (ctx->is_watched &&
+            uct_cuda_flush_copy_is_lost(ctx, desc, &asked, &is_lost)) ||
            (cuEventQuery(desc->event) != CUDA_ERROR_NOT_READY);
 }
 

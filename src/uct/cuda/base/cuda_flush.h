@@ -167,8 +167,7 @@ void uct_cuda_marker_drop(uct_cuda_event_desc_t *marker);
  *  as this is asked. */
 static inline int uct_cuda_flush_is_lost(const uct_cuda_flush_ctx_t *ctx)
 {
-    return ((ctx->num_flushes > 0) || ctx->has_lost) &&
-           uct_cuda_ctx_rsc_is_lost(&ctx->ctx_rsc);
+    return ctx->is_watched && uct_cuda_ctx_rsc_is_lost(&ctx->ctx_rsc);
 }
 
 

@@ -25,6 +25,7 @@ typedef struct uct_cuda_flush_ctx {
     unsigned           num_flushes;     /**< Not completed yet */
     unsigned           num_markers;     /**< Of these */
     int                has_lost;        /**< Work whose context was destroyed */
+    int                is_watched;      /**< There are flushes, or has_lost */
 #if !UCX_HAS_CUDA_SHARED_QUEUES
     unsigned           max_markers;     /**< At a time; UINT_MAX: no limit */
     unsigned           max_copies;      /**< That a progress completes */
