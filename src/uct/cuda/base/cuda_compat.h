@@ -109,6 +109,18 @@ uct_cuda_flush_ctx_rsc(const uct_cuda_flush_ctx_t *flush,
 }
 
 
+/** @return The context of all copies, or NULL if there may be several. */
+static UCS_F_ALWAYS_INLINE const uct_cuda_ctx_rsc_t *
+uct_cuda_flush_only_ctx_rsc(const uct_cuda_flush_ctx_t *flush)
+{
+#if UCX_HAS_CUDA_SHARED_QUEUES
+    return NULL;
+#else
+    return &flush->ctx_rsc;
+#endif
+}
+
+
 /** The first of all outstanding flushes is being made. */
 static inline void uct_cuda_flush_note_context(uct_cuda_flush_ctx_t *flush)
 {

@@ -357,6 +357,12 @@ static UCS_F_NOINLINE unsigned
 uct_cuda_watched_queues_progress(uct_cuda_flush_ctx_t *ctx,
                                  ucs_queue_head_t *active_queue)
 {
+    const uct_cuda_ctx_rsc_t *ctx_rsc = uct_cuda_flush_only_ctx_rsc(ctx);
+
+    if ((ctx_rsc != NULL) && !uct_cuda_ctx_rsc_is_lost(ctx_rsc)) {
+        return uct_cuda_active_queues_progress(ctx, active_queue, 0);
+    }
+
     return uct_cuda_active_queues_progress(ctx, active_queue, 1);
 }
 
