@@ -19,6 +19,7 @@ around a macro in a string, and in a directive.
 """
 
 import difflib
+import functools
 import os
 import re
 import shutil
@@ -66,6 +67,7 @@ def run_clang_format(content, *arguments):
     return run.returncode, run.stdout, run.stderr
 
 
+@functools.lru_cache(maxsize=None)
 def known_keys(text):
     """A .clang-format without the lines that clang-format does not know."""
     if shutil.which("clang-format") is None:

@@ -198,7 +198,9 @@ typedef struct uct_rocm_compat_no_params uct_rkey_unpack_params_t;
 /* What UCT_ROCM_RKEY_OPS() needs */
 #if UCX_HAS_RKEY_UNPACK_PARAMS
 #define UCT_ROCM_RKEY_OPS_DEFINE(_prefix)
+#define UCT_ROCM_RKEY_UNPACK(_prefix) _prefix##_rkey_unpack
 #else
+#define UCT_ROCM_RKEY_UNPACK(_prefix) _prefix##_rkey_unpack_v1
 #define UCT_ROCM_RKEY_OPS_DEFINE(_prefix) \
     static ucs_status_t _prefix##_rkey_unpack_v1( \
             uct_component_t *component, const void *rkey_buffer, \
@@ -210,27 +212,23 @@ typedef struct uct_rocm_compat_no_params uct_rkey_unpack_params_t;
 #endif
 
 
+/* A member of a table which not every version has */
+#if UCX_HAS_RKEY_COMPARE
+#define UCT_ROCM_RKEY_COMPARE_OPS \
+    .rkey_compare       = uct_base_rkey_compare,
+#else
+#define UCT_ROCM_RKEY_COMPARE_OPS
+#endif
+
+
 /**
  * The members for remote keys in the table of a component.
  */
-#if UCX_HAS_RKEY_UNPACK_PARAMS
 #define UCT_ROCM_RKEY_OPS(_prefix) \
-    .rkey_unpack        = _prefix##_rkey_unpack, \
-    .rkey_ptr           = _prefix##_rkey_ptr, \
-    .rkey_release       = _prefix##_rkey_release, \
-    .rkey_compare       = uct_base_rkey_compare
-#elif UCX_HAS_RKEY_COMPARE
-#define UCT_ROCM_RKEY_OPS(_prefix) \
-    .rkey_unpack        = _prefix##_rkey_unpack_v1, \
-    .rkey_ptr           = _prefix##_rkey_ptr, \
-    .rkey_release       = _prefix##_rkey_release, \
-    .rkey_compare       = uct_base_rkey_compare
-#else
-#define UCT_ROCM_RKEY_OPS(_prefix) \
-    .rkey_unpack        = _prefix##_rkey_unpack_v1, \
+    UCT_ROCM_RKEY_COMPARE_OPS \
+    .rkey_unpack        = UCT_ROCM_RKEY_UNPACK(_prefix), \
     .rkey_ptr           = _prefix##_rkey_ptr, \
     .rkey_release       = _prefix##_rkey_release
-#endif
 
 
 #if !UCX_HAS_IFACE_REACHABLE_V2

@@ -84,6 +84,14 @@ void test_rocm_ipc::need_handlers()
     }
 }
 
+void test_rocm_ipc::expect_still_mapped(peer &owner, peer &importer,
+                                        uint64_t freed)
+{
+    EXPECT_TRUE(the_node().reaches(EMUL_COUNT_FREES_BLOCKED, 1, &owner));
+    EXPECT_EQ(1, the_node().count(EMUL_COUNT_ATTACHES, &importer));
+    EXPECT_FALSE(owner.replied(freed));
+}
+
 ::testing::AssertionResult test_rocm_ipc::noticed(const peer &importer)
 {
     return the_node().reaches(EMUL_COUNT_IPC_SIGNAL_ATTACHES, 0, &importer);

@@ -93,6 +93,10 @@ protected:
      *  is freed: then it has let go of the signals, however it has learned. */
     ::testing::AssertionResult noticed(const peer &importer);
 
+    /** The owner's free, which is under way, waits for the importer's only
+     *  mapping. */
+    void expect_still_mapped(peer &owner, peer &importer, uint64_t freed);
+
     /** Start a process and open the transport in it. */
     peer &
     start(const std::string &name,
