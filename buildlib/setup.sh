@@ -177,11 +177,22 @@ setup()
     fi
 }
 
+build_emulators()
+{
+    step emulators "Building the emulators" make -C "$build/test/emul" "$@"
+}
+
+build_interop()
+{
+    step interop "Building the interoperation test" \
+        make -C "$build/test/apps" check
+}
+
 # build_all: what all commands need: UCX, the emulators, the demo
 build_all()
 {
     make -s -C "$build" ucx
-    step emulators "Building the emulators" make -C "$build/test/emul"
+    build_emulators
     step demo "Building the demo" make -C "$build/test/apps"
 }
 
@@ -198,7 +209,6 @@ build_tests()
     make -s -C "$build" ucx-gtest
     step emulator-tests "Building the emulators' tests" \
         make -C "$build/test/emul" check TESTS=
-    step interop "Building the interoperation test" \
-        make -C "$build/test/apps" check
+    build_interop
     build_benchmarks
 }

@@ -17,6 +17,7 @@ COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 NOTHING = {
     ".am.add": re.compile(r"(#[^\n]*\n|\s)*\Z"),
     ".cocci": re.compile(r"(//[^\n]*\n|\s)*\Z"),
+    "/series": re.compile(r"(#[^\n]*\n|\s)*\Z"),
     "": re.compile(r"(//[^\n]*\n|/\*(?:(?!\*/).)*\*/|\s)*\Z", re.DOTALL),
 }
 

@@ -22,9 +22,12 @@ import sys
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 
-# What one may ask for: the suites that need no more than what is built here
-SUITES = ("lifetime", "ucx", "perftest", "cuda", "ucx_cuda", "perftest_cuda")
+# What one may ask for: the suites that need no more than what is built here; and
+# those that are UCX's own tests, which take much longer to build than ours
+SUITES = ("lifetime", "ucx", "perftest", "interop", "cuda", "cuda_stock",
+          "ucx_cuda", "perftest_cuda")
 DEFAULT_SUITES = "lifetime cuda"
+UCX_SUITES = ("ucx", "ucx_cuda")
 
 COLUMNS = ("tree", "version", "applies", "builds", "tests passed",
            "series applies")
@@ -140,7 +143,8 @@ class version:
     def builds(self):
         """Do libraries, unit tests and emulators build, without a warning?"""
         status, said = run([self.tool("build-version"), self.folder, self.tree,
-                            *self.options.configure], self.log("builds"))
+                            self.options.gtest, *self.options.configure],
+                           self.log("builds"))
         if status != 0:
             return outcome(False, "no", errors(said))
         warnings = []
@@ -195,9 +199,12 @@ class version:
         return outcome(True, f"yes, {count}")
 
     def build_steps(self, patches):
-        """Build each commit, in a folder of its own."""
-        steps = self.path("steps")
-        os.makedirs(steps, exist_ok=True)
+        """Build each commit, in a folder of its own, where most of what is
+        compiled has been compiled for the other one."""
+        steps, cache = self.path("steps"), self.path("steps/ucx/ccache")
+        os.makedirs(os.path.dirname(cache), exist_ok=True)
+        if not os.path.lexists(cache):
+            os.symlink(self.path("ucx/ccache"), cache)
         with open(self.path("buildlib/settings.sh"), encoding="utf-8") as source:
             text = source.read()
         with open(os.path.join(steps, "settings.sh"), "w",
@@ -215,7 +222,8 @@ class version:
 
     def options_of(self, column):
         """The options that a column depends on."""
-        return {"tests": [self.options.suites, self.options.stress],
+        return {"builds": self.options.gtest,
+                "tests": [self.options.suites, self.options.stress],
                 "series": self.options.build_steps}.get(column)
 
     def earlier(self, key):
@@ -274,6 +282,32 @@ def names_of(trees):
     return names
 
 
+def oldest_and_newest(versions, results):
+    """Those two of all that were built; fewer if there are."""
+    built = [one for one, result in zip(versions, results)
+             if result["builds"] and result["builds"].well]
+    built.sort(key=lambda one: [int(part) for part in
+                                re.findall(r"\d+", one.number)])
+    return built if len(built) < 2 else [built[0], built[-1]]
+
+
+def try_interop(versions, results):
+    """Let the oldest and the newest share memory, stock and patched."""
+    both = oldest_and_newest(versions, results)
+    names = " and ".join(one.name for one in both) or "nothing"
+    if len(both) < 2:
+        return outcome(False, "no", [f"takes two trees that build, not {names}"])
+    log = both[1].log("interop")
+    status, said = run([both[0].tool("run-interop"), "--log",
+                        both[1].log("interop-processes"),
+                        *(one.folder for one in both)], log)
+    found = SUM.search(said)
+    if status == 0:
+        return outcome(True, f"{names}: {found.group()}")
+    failed = re.findall(r"^ +failed: (.*)$", said, re.MULTILINE)
+    return outcome(False, "no", failed or errors(said))
+
+
 def rows_of(versions, results):
     """The cells of the table."""
     return [[one.name, one.number] +
@@ -327,6 +361,7 @@ def read_options(arguments):
     parser.add_argument("--suites", default=DEFAULT_SUITES)
     parser.add_argument("--stress", type=float, default=60)
     parser.add_argument("--build-steps", action="store_true")
+    parser.add_argument("--interop", action="store_true")
     parser.add_argument("--rst")
     parser.add_argument("--check", action="store_true",
                         help="look at the options only")
@@ -339,6 +374,8 @@ def read_options(arguments):
     options = parser.parse_args(arguments)
     options.configure = configure
     options.suites = options.suites.replace(",", " ").split()
+    options.gtest = "gtest" if set(options.suites) & set(UCX_SUITES) else \
+        "gtest-ours"
     unknown = [name for name in options.suites if name not in SUITES]
     if unknown:
         parser.exit(1, f"error: --suites: no suite {' '.join(unknown)}; there "
@@ -354,8 +391,12 @@ def try_versions(options):
                 zip(options.trees, names_of(options.trees))]
     results = [one.results() for one in versions]
     rows, reasons = rows_of(versions, results), reasons_of(versions, results)
+    met = try_interop(versions, results) if options.interop else None
     print()
     print(table(rows), end="")
+    if met:
+        print(f"interoperation of {met.cell}" if met.well else
+              f"interoperation: {'; '.join(met.reasons[:MAX_REASONS])}")
     for tree, column, reason in reasons:
         print(f"\n{tree}, {column}: {reason}", end="")
     print("\n" if reasons else "", end="")
@@ -365,7 +406,7 @@ def try_versions(options):
     if options.rst:
         write_rst(options.rst, rows, reasons)
     return all(found and found.well for result in results
-               for found in result.values())
+               for found in result.values()) and (not met or met.well)
 
 
 def main(arguments):

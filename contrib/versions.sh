@@ -23,10 +23,13 @@ there was no failure at all.
 Each tree has a folder in build/versions. What was found there is not done again
 unless something has changed or it had failed, and what was interrupted goes on.
 
-  --suites LIST          which suites of tests, as "lifetime cuda" (the default),
-                         "ucx ucx_cuda"; "" for none
+  --suites LIST          which suites of tests: "lifetime cuda" (the default), and
+                         others of buildlib/run-suites, as "ucx ucx_cuda", UCX's
+                         own, which take long to build; "" for none
   --stress SECONDS       how long the random schedules run (default: 60)
   --build-steps          build each commit of the series as well
+  --interop              let the oldest and the newest of these versions share
+                         memory with each other, stock and patched
   --rst FILE             write the table for the documentation, too
   --with-rocm=DIR, --with-cuda=DIR, --without-cuda, --with-nvml=DIR
                          as for contrib/check.sh
@@ -43,7 +46,7 @@ while [ $# -gt 0 ]; do
         args+=("$1" "$2")
         shift
         ;;
-    --build-steps) args+=("$1") ;;
+    --build-steps|--interop) args+=("$1") ;;
     --help|-h) usage; exit 0 ;;
     --with-ucx-source=*) die "trees are given without --with-ucx-source" ;;
     -*) setup_option "$1" || { usage >&2; die "no option $1"; } ;;

@@ -362,18 +362,48 @@ class plans(series_test):
         self.plan("This.", "wide " * 20)
         self.refuse("longer than", "wide wide")
 
+    def test_plan_depends_on_what_the_tree_has(self):
+        write_files(self.ours, {
+            "buildlib/features": "UCX_HAS_B src/uct/rocm/b.c int\\sb;\n",
+            "buildlib/series": PLAN.replace(
+                "step UCT/ROCM: Replace b\n",
+                "#if UCX_HAS_B\nstep UCT/ROCM: Replace b\n"
+                "#else\nstep UCT/ROCM: Add b\n#endif\n")})
+        self.assertIn("UCT/ROCM: Replace b", self.make())
+        write_files(self.tree, {"src/uct/rocm/b.c": "long b;\n"})
+        self.assertIn("UCT/ROCM: Add b", self.make())
+
+    def test_plan_that_asks_for_what_is_not_known(self):
+        self.plan("step UCT/ROCM: Replace b\n",
+                  "#if UCX_HAS_C\n#endif\nstep UCT/ROCM: Replace b\n")
+        self.refuse("buildlib/series: UCX_HAS_C", "buildlib/features")
+
+    def test_plan_with_nothing_for_the_tree(self):
+        write_files(self.ours, {
+            "buildlib/features": "UCX_HAS_C src/uct/rocm/b.c long\n",
+            "buildlib/series": "#if UCX_HAS_C\n" + PLAN + "#endif\n"})
+        self.refuse("in no step", "src/uct/rocm/b.c")
+
     def test_the_projects_own_covers_its_files(self):
+        # Of a tree that has nothing of what differs, and of one that has it all
         program = (
-            "import os, runpy, sys\n"
+            "import os, re, runpy, types\n"
             f"tool = runpy.run_path({MAKE_SERIES!r})\n"
             f"plan = os.path.join({TOP!r}, 'buildlib/series')\n"
             "overlay = tool['overlay_tool']\n"
             f"names = [name for name in overlay.overlay_files({TOP!r})\n"
             "         if not name.endswith(overlay.ADDITION)]\n"
-            "print(len(tool['owners'](plan, tool['read_plan'](plan), names)))\n")
+            "for has in False, True:\n"
+            "    overlay.tree_features.features = lambda listing, upstream: {\n"
+            "        probe[0]: has for probe in\n"
+            "        overlay.tree_features.probes(listing)}\n"
+            "    tree = types.SimpleNamespace(upstream=None)\n"
+            f"    steps = tool['read_plan']({TOP!r}, tree)\n"
+            "    print(len(tool['owners'](plan, steps, names)))\n")
         said = self.succeed(sys.executable, "-c", program,
                             env={"PYTHONPATH": BUILDLIB})
-        self.assertGreater(int(said), 50)
+        for count in said.split():
+            self.assertGreater(int(count), 50)
 
 
 class notes(series_test):
