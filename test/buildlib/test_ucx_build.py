@@ -32,6 +32,8 @@ for option; do
 done
 echo "configure$gtest" >>"$TRACE"
 [ "$FAIL_IN" != "configure$gtest" ]
+cat config.cache 2>/dev/null >>"$TRACE" || true
+echo "cache-of-configure$gtest" >config.cache
 mkdir -p src/uct modules
 touch half
 if [ "$WAIT_IN" = "configure$gtest" ]; then
@@ -61,7 +63,7 @@ printf 'install-am:\\n' >Makefile
 [ -n "$gtest" ] || exit 0
 mkdir -p test/gtest
 cat >test/gtest/Makefile <<MAKEFILE
-gtest_OBJECTS = a.o uct/kernel.o b.o
+gtest_OBJECTS = a.o uct/kernel.o b.o common/gtest-c.o uct/rocm/gtest-test_d.o
 all: gtest
 gtest: $from/src/uct/rocm/b.c ../../src/uct/Makefile
 	@echo compile-gtest >>"$TRACE"
@@ -99,6 +101,10 @@ CXX=g++
 """
 
 
+# What is in the trace when unit tests were configured
+CONFIGURED = ["configure-gtest", "cache-of-configure"]
+
+
 class ucx_build_test(test_case):
     """A made-up project, with the real tools, and a made-up UCX."""
 
@@ -107,7 +113,8 @@ class ucx_build_test(test_case):
         self.project, self.ucx = self.path("project"), self.path("ucx")
         self.build = self.path("build")
         write_files(self.ucx, dict(MADE_UP_UCX, **{
-            "autogen.sh": AUTOGEN, "made-up-configure": CONFIGURE}))
+            "autogen.sh": AUTOGEN, "made-up-configure": CONFIGURE,
+            "test/gtest/common/c.cc": "made up\n"}))
         os.chmod(os.path.join(self.ucx, "autogen.sh"), 0o755)
         write_files(self.project, {"src/uct/rocm/b.c": "int patched;\n"})
         os.makedirs(os.path.join(self.project, "buildlib"))
@@ -176,12 +183,13 @@ class stages(ucx_build_test):
 
     def test_gtest_leaves_out_device_code_of_hip(self):
         self.do_stage("gtest")
-        self.assertIn("of a.o uct/kernel.o b.o\n", self.gtest("rocm"))
+        self.assertIn("of a.o uct/kernel.o b.o common/gtest-c.o ",
+                      self.gtest("rocm"))
         write_files(self.ucx, {"test/gtest/uct/kernel.hip": "made up\n"})
         self.build = self.path("other")
         self.configure()
         self.do_stage("gtest")
-        self.assertRegex(self.gtest("rocm"), r"of a\.o b\.o *\n")
+        self.assertIn("of a.o b.o common/gtest-c.o ", self.gtest("rocm"))
 
     def test_all_in_order(self):
         said = self.do_stage("patched")
@@ -297,7 +305,7 @@ class series(ucx_build_test):
     """The commits of a series, one by one."""
 
     BUILD = ["autogen", "configure", "compile"]
-    FIRST, SECOND = ["compile"], ["configure-gtest", "compile-gtest"]
+    FIRST, SECOND = ["compile"], CONFIGURED + ["compile-gtest"]
 
     def setUp(self):
         super().setUp()
@@ -364,7 +372,7 @@ class unit_tests(ucx_build_test):
 
     def test_of_rocm_alone(self):
         self.do_stage("gtest")
-        self.assertEqual(self.trace()[4:], ["configure-gtest", "compile-gtest"])
+        self.assertEqual(self.trace()[4:], CONFIGURED + ["compile-gtest"])
         self.assertIn("for rocm:", self.gtest("rocm"))
         self.assertIn("int patched;", self.gtest("rocm"))
         self.assertIsNone(self.gtest("cuda"))
@@ -373,13 +381,42 @@ class unit_tests(ucx_build_test):
         self.configure(cuda="/toolkit")
         self.do_stage("gtest")
         self.assertEqual(self.trace()[6:],
-                         2 * ["configure-gtest", "compile-gtest"])
+                         2 * (CONFIGURED + ["compile-gtest"]))
         for runtime in ("rocm", "cuda"):
             self.assertIn(f"for {runtime}:", self.gtest(runtime))
             self.assertEqual(
                 os.path.realpath(os.path.join(
                     self.build, f"ucx/gtest-{runtime}/src")),
                 os.path.join(self.build, "ucx/obj/src"))
+
+    def test_ours_alone(self):
+        write_files(self.project,
+                    {"test/gtest/uct/rocm/test_d.cc": "made up\n"})
+        self.do_stage("gtest-ours")
+        self.assertRegex(self.gtest("rocm"),
+                         r"of common/gtest-c\.o uct/rocm/gtest-test_d\.o *\n")
+
+    def test_ours_alone_are_not_all(self):
+        self.do_stage("gtest-ours")
+        self.trace()
+        self.do_stage("gtest-ours")
+        self.assertEqual(self.trace(), [])
+        os.unlink(os.path.join(self.build, "ucx/gtest-rocm/test/gtest/gtest"))
+        self.do_stage("gtest")
+        self.assertEqual(self.trace(), ["compile-gtest"])
+        self.assertIn("of a.o ", self.gtest("rocm"))
+
+    def test_all_are_ours_as_well(self):
+        self.do_stage("gtest")
+        self.trace()
+        self.do_stage("gtest-ours")
+        self.assertEqual(self.trace(), [])
+
+    def test_configure_finds_what_was_found_before(self):
+        self.do_stage("gtest")
+        self.assertEqual(self.trace()[4:], ["configure-gtest",
+                                            "cache-of-configure",
+                                            "compile-gtest"])
 
     def test_see_our_cuda_header_first(self):
         self.do_stage("gtest")

@@ -61,6 +61,7 @@ class versions_test(test_case):
                   "$(dirname $3)/settings.sh.says/run-suites\n")
         self.tool("ucx-build", "#!/bin/sh\necho ucx-build >>" + self.calls + "\n"
                   "echo error: 0002 does not compile; exit 1\n")
+        self.interop("echo 3 passed, 0 failed, 1 skipped")
         self.good = self.tree("good")
 
     def tool(self, name, text):
@@ -77,6 +78,11 @@ class versions_test(test_case):
                              **{f"says/{key}": text + "\n"
                                 for key, text in says.items()}})
         return folder
+
+    def interop(self, says):
+        """What is to become of versions that meet."""
+        self.tool("run-interop", f"#!/bin/sh\necho run-interop $* "
+                  f">>{self.calls}\n{says}\n")
 
     def run_versions(self, *arguments):
         """Returns the exit status and what was printed."""
@@ -161,6 +167,20 @@ class matrix(versions_test):
         self.assertEqual(status, 1)
         self.assertIn("good, series applies: 0002 does not compile", said)
 
+    def test_steps_compile_nothing_again(self):
+        self.run_versions("--build-steps", [self.good])
+        folder = os.path.join(self.top, "build/versions/good")
+        self.assertEqual(os.readlink(os.path.join(folder, "steps/ucx/ccache")),
+                         os.path.join(folder, "ucx/ccache"))
+
+    def test_only_what_suites_need_is_built(self):
+        for suites, built in (("lifetime cuda interop", "gtest-ours"),
+                              ("cuda ucx_cuda", "gtest")):
+            self.run_versions("--suites", suites, [self.good])
+            self.assertRegex(read_file(self.folder, "calls"),
+                             f"(?m)^build-version [^ ]+ [^ ]+ {built}$")
+            write_files(self.folder, {"calls": ""})
+
     def test_trees_are_not_changed(self):
         before = snapshot(self.path("trees"))
         self.run_versions([self.good])
@@ -196,6 +216,38 @@ class matrix(versions_test):
             "good  1.18.1   yes      yes     5             yes, 2",
             "bad   1.18.1   yes      yes     5             no",
             rule, "", "* bad, series applies: differs"])
+
+    def test_oldest_and_newest_that_build_meet(self):
+        for name, minor in (("ten", "10"), ("nine", "9"), ("eleven", "11")):
+            write_files(self.tree(name), {
+                "configure.ac": CONFIGURE_AC.replace("18", minor)})
+        bad = self.tree("bad", build_version="exit 1")
+        write_files(bad, {"configure.ac": CONFIGURE_AC.replace("18", "8")})
+        trees = [self.path("trees", name)
+                 for name in ("eleven", "nine", "bad", "ten")]
+        said = self.run_versions("--interop", trees)[1]
+        self.assertIn("\ninteroperation of nine and eleven: 3 passed, 0 failed, 1 "
+                      "skipped\n", said)
+        self.assertRegex(read_file(self.folder, "calls"),
+                         r"run-interop --log .* [^ ]*/nine [^ ]*/eleven\n")
+
+    def test_versions_that_do_not_meet_well(self):
+        other = self.tree("other")
+        self.interop("echo '  failed: stock with patched: crashed'; echo '2 "
+                     "passed, 1 failed, 0 skipped'; exit 1")
+        status, said = self.run_versions("--interop", [self.good, other])
+        self.assertEqual(status, 1)
+        self.assertIn("\ninteroperation: stock with patched: crashed\n", said)
+        self.interop("echo 'error: no such folder'; exit 1")
+        status, said = self.run_versions("--interop", [self.good, other])
+        self.assertEqual(status, 1)
+        self.assertIn("\ninteroperation: no such folder\n", said)
+
+    def test_one_alone_meets_nobody(self):
+        status, said = self.run_versions("--interop", [self.good])
+        self.assertEqual(status, 1)
+        self.assertIn("\ninteroperation: takes two trees that build, not good\n",
+                      said)
 
     def test_version_is_unknown_without_its_macros(self):
         write_files(self.good, {"configure.ac": "AC_INIT([ucx], [1])\n"})
@@ -245,8 +297,10 @@ class again(versions_test):
     def test_does_what_other_options_need(self):
         self.run_versions([self.good])
         self.called()
-        self.run_versions("--suites", "ucx", [self.good])
+        self.run_versions("--suites", "cuda_stock interop", [self.good])
         self.assertEqual(self.called(), ["run-suites"])
+        self.run_versions("--suites", "ucx", [self.good])
+        self.assertEqual(self.called(), ["build-version", "run-suites"])
 
 
 class command(test_case):
