@@ -199,12 +199,15 @@ class version:
         return outcome(True, f"yes, {count}")
 
     def build_steps(self, patches):
-        """Build each commit, in a folder of its own, where most of what is
-        compiled has been compiled for the other one."""
-        steps, cache = self.path("steps"), self.path("steps/ucx/ccache")
-        os.makedirs(os.path.dirname(cache), exist_ok=True)
-        if not os.path.lexists(cache):
-            os.symlink(self.path("ucx/ccache"), cache)
+        """Build each commit, in a folder of its own, which begins with what
+        was found out and compiled for the other one."""
+        steps = self.path("steps")
+        os.makedirs(os.path.join(steps, "ucx"), exist_ok=True)
+        for name, to in (("ccache", "ccache"), ("obj/config.cache",
+                                                "config.cache")):
+            to = os.path.join(steps, "ucx", to)
+            if not os.path.lexists(to):
+                os.symlink(self.path("ucx", name), to)
         with open(self.path("buildlib/settings.sh"), encoding="utf-8") as source:
             text = source.read()
         with open(os.path.join(steps, "settings.sh"), "w",

@@ -418,6 +418,12 @@ class unit_tests(ucx_build_test):
                                             "cache-of-configure",
                                             "compile-gtest"])
 
+    def test_configure_begins_with_what_another_build_has_found(self):
+        write_files(self.build, {"ucx/config.cache": "found-elsewhere\n"})
+        self.do_stage("stock")
+        self.assertEqual(self.trace()[:3],
+                         ["autogen", "configure", "found-elsewhere"])
+
     def test_see_our_cuda_header_first(self):
         self.do_stage("gtest")
         self.assertIn(f"g++ -I{self.project}/buildlib/gtest_include\n",
