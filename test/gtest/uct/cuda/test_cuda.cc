@@ -11,6 +11,11 @@ extern "C" {
 }
 #endif
 
+#if UCX_HAS_CUDA_SHARED_QUEUES
+
+#include <cuda_runtime.h>
+#endif
+
 #include <sched.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -447,6 +452,17 @@ void test_cuda_base::expect_all_returned(const std::vector<emul_count_t> &counts
     }
 }
 
+#if UCX_HAS_CUDA_SHARED_QUEUES
+/* UCX's test program has made the primary context current when it began, and
+ * holds it: an error that sticks to it would fail the tests after this one. */
+static void renew_primary_context()
+{
+    cudaDeviceReset();
+    cudaSetDevice(0);
+    cudaFree(0);
+}
+
+#endif
 /* Whatever is left, after a failure. */
 void test_cuda_base::close_all()
 {
@@ -456,6 +472,11 @@ void test_cuda_base::close_all()
     m_transport.reset();
     m_owner.reset();
     m_context.reset();
+#if UCX_HAS_CUDA_SHARED_QUEUES
+    if (m_is_broken) {
+        renew_primary_context();
+    }
+#endif
     m_copies.clear();
     if (is_own_fd) {
         close(m_event_fd);
