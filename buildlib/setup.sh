@@ -177,11 +177,6 @@ setup()
     fi
 }
 
-build_emulators()
-{
-    step emulators "Building the emulators" make -C "$build/test/emul" "$@"
-}
-
 build_interop()
 {
     step interop "Building the interoperation test" \
@@ -192,7 +187,7 @@ build_interop()
 build_all()
 {
     make -s -C "$build" ucx
-    build_emulators
+    step emulators "Building the emulators" make -C "$build/test/emul"
     step demo "Building the demo" make -C "$build/test/apps"
 }
 
