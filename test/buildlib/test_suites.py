@@ -14,6 +14,7 @@ from support import BUILDLIB, read_file, test_case, write_files
 sys.path.insert(0, BUILDLIB)
 
 # pylint: disable=import-error,wrong-import-position
+import perftest_run                                              # noqa: E402
 from gtest_run import program                                    # noqa: E402
 from place import place                                          # noqa: E402
 from results import (FAILED, PASSED, SKIPPED, TIME_IS_UP,         # noqa: E402
@@ -75,6 +76,19 @@ class judging(test_case):
         judged = against_stock({"a": outcome(SKIPPED)}, {"a": outcome(PASSED)},
                                [])
         self.assertEqual(judged["a"].state, PASSED)
+
+    def test_transfer_that_stock_does_another_way_too_is_skipped(self):
+        other_way = outcome(FAILED, "never called attach")
+        for ours, stock, state in (
+                (other_way, other_way, SKIPPED),
+                (other_way, outcome(FAILED, "never called copy"), FAILED),
+                (other_way, outcome(PASSED), FAILED),
+                (outcome(FAILED, "crashed"), outcome(FAILED, "crashed"), FAILED),
+                (outcome(PASSED), other_way, PASSED)):
+            with mock.patch.object(perftest_run, "run_perftest",
+                                   side_effect=[ours, stock]):
+                judged = perftest_run.perftests(place(), None, "rocm", {"put": ()})
+            self.assertEqual(judged["put"].state, state)
 
     def test_skipping_alone_is_no_success(self):
         self.assertFalse(all_well([outcome(SKIPPED)]))
