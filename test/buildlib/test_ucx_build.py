@@ -28,6 +28,7 @@ for option; do
         runtime=${option#--with-}
         runtimes="$runtimes ${runtime%%=*}" ;;
     --enable-gtest) gtest=-gtest ;;
+    ac_cv_path_NVCC=) echo without-nvcc >>"$TRACE" ;;
     esac
 done
 echo "configure$gtest" >>"$TRACE"
@@ -250,6 +251,14 @@ class stages(ucx_build_test):
         self.configure()
         self.assertIn("starting anew", self.do_stage("patched"))
         self.assertIsNone(self.module("stock-modules", "cuda"))
+
+    def test_nvcc_does_not_compile_what_is_for_hip(self):
+        write_files(self.ucx, {"src/uct/rocm/ipc/rocm_ipc.h": "made up\n"})
+        self.do_stage("gtest")
+        self.assertNotIn("without-nvcc", self.trace())
+        self.configure(cuda="/toolkit")
+        self.do_stage("configure")
+        self.assertEqual(self.trace(), ["autogen", "without-nvcc", "configure"])
 
     def test_another_nvml_starts_anew(self):
         self.configure(cuda="/toolkit")
