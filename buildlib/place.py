@@ -16,7 +16,7 @@ from results import (FAILED, PASSED, against_stock, in_short, outcome, summary,
                      with_state)
 
 # Seconds. They only catch what hangs. Sanitizers are slow: so much longer. And a
-# process with UCX 1.21 or newer takes half a second to start; a test starts hundreds.
+# process with UCX 1.21 or newer takes a second to start; a test starts hundreds.
 TIMEOUT_SUITE, TIMEOUT_TEST = 900, 300
 SANITIZER_FACTOR = 4
 
