@@ -4,7 +4,7 @@
 # See file LICENSE for terms.
 #
 # Shared by the scripts of buildlib/ and contrib/: messages, steps with a log
-# each, the lock on a build folder, free disk space. Sourced, never run.
+# each, the lock on a build folder, free disk space, ccache. Sourced, never run.
 # The caller sets $log_dir before its first step.
 
 say()
@@ -121,4 +121,15 @@ stamp()
     mkdir -p "$(dirname "$1")"
     printf '%s\n' "$2" >"$1.new"
     mv "$1.new" "$1"
+}
+
+# use_ccache FOLDER BASE: keep what is compiled in FOLDER, for what is compiled again;
+# names below BASE do not count. Sets $cached, what is before a compiler's name then:
+# nothing where there is no ccache.
+use_ccache()
+{
+    cached=
+    # shellcheck disable=SC2034 # whoever compiles uses it
+    ! command -v ccache >/dev/null || cached="ccache "
+    export CCACHE_DIR=$1 CCACHE_BASEDIR=$2 CCACHE_NOHASHDIR=1
 }

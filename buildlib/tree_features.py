@@ -14,10 +14,11 @@ USED = re.compile(r"\b" + PREFIX + r"\w+")
 COMMENT = re.compile(r'/\*.*?\*/|//[^\n]*|("(?:\\.|[^"\\\n])*")', re.DOTALL)
 
 # What a file of each kind may hold and still be empty
+HASH_COMMENTS = re.compile(r"(#[^\n]*\n|\s)*\Z")
 NOTHING = {
-    ".am.add": re.compile(r"(#[^\n]*\n|\s)*\Z"),
+    ".am.add": HASH_COMMENTS,
     ".cocci": re.compile(r"(//[^\n]*\n|\s)*\Z"),
-    "/series": re.compile(r"(#[^\n]*\n|\s)*\Z"),
+    "/series": HASH_COMMENTS,
     "": re.compile(r"(//[^\n]*\n|/\*(?:(?!\*/).)*\*/|\s)*\Z", re.DOTALL),
 }
 

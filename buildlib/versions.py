@@ -110,6 +110,11 @@ def errors(said):
     return found or lines[-1:] or ["failed without a word"]
 
 
+def failures(said):
+    """The tests that failed, in what a command said; or else its errors."""
+    return re.findall(r"^ +failed: (.*)$", said, re.MULTILINE) or errors(said)
+
+
 class version:
     """One tree, and the folder for what comes of it."""
 
@@ -179,9 +184,8 @@ class version:
             cell += f", {found[-1][2]} skipped"
         if status == 0:
             return outcome(True, cell)
-        failed = re.findall(r"^ +failed: (.*)$", said, re.MULTILINE)
         return outcome(False, "no" if not found else
-                       f"no, {found[-1][1]} failed", failed or errors(said))
+                       f"no, {found[-1][1]} failed", failures(said))
 
     def series(self):
         """Does the series give the same tree, as reviewers would have it?"""
@@ -307,8 +311,7 @@ def try_interop(versions, results):
     found = SUM.search(said)
     if status == 0:
         return outcome(True, f"{names}: {found.group()}")
-    failed = re.findall(r"^ +failed: (.*)$", said, re.MULTILINE)
-    return outcome(False, "no", failed or errors(said))
+    return outcome(False, "no", failures(said))
 
 
 def rows_of(versions, results):

@@ -387,7 +387,7 @@ class plans(series_test):
     def test_the_projects_own_covers_its_files(self):
         # Of a tree that has nothing of what differs, and of one that has it all
         program = (
-            "import os, re, runpy, types\n"
+            "import os, runpy, types\n"
             f"tool = runpy.run_path({MAKE_SERIES!r})\n"
             f"plan = os.path.join({TOP!r}, 'buildlib/series')\n"
             "overlay = tool['overlay_tool']\n"
